@@ -1,0 +1,230 @@
+"""The seam between gateway and engine: commands down, events up. Knows no socket, no tensor, no clock.
+
+Times are seconds, positions are frames (80 ms) unless a name says samples or chars. `utterance` is an integer the
+gateway draws; it never comes back for another utterance. A command has no reply but events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass, fields
+from typing import Any
+
+import msgpack
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How one code is drawn (model.md 5.2). `top_k` 0 and `top_p` 1 switch their stage off."""
+
+    greedy: bool = False
+    temperature: float = 0.9
+    top_k: int = 50
+    top_p: float = 1.0
+    repetition_penalty: float = 1.05
+
+
+# Commands: gateway -> engine
+
+
+@dataclass(frozen=True)
+class Speak:
+    """Open an utterance. `layout`: auto | stream | full. `carry`: context | none.
+
+    `text` is what is known already; `ended` says that nothing follows. `continues` names an earlier utterance whose
+    last carry opens this one; a name the engine no longer knows is no error (the voice then starts from the seed).
+    """
+
+    utterance: int
+    instruct: str
+    seed: int
+    text: str = ""
+    ended: bool = False
+    speaker: str = ""
+    language: str = "auto"
+    talker: Sampling = Sampling()
+    predictor: Sampling = Sampling()
+    layout: str = "auto"
+    carry: str = "context"
+    max_frames: int = 0  # 0: the engine's own limit
+    live: bool = True  # never more than max_lead ahead of playback
+    continues: int = 0  # 0: none
+
+
+@dataclass(frozen=True)
+class Text:
+    utterance: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Flush:
+    utterance: int
+    flush: int
+
+
+@dataclass(frozen=True)
+class End:
+    utterance: int
+
+
+@dataclass(frozen=True)
+class Cancel:
+    utterance: int
+
+
+@dataclass(frozen=True)
+class Hold:
+    """The client drains too slowly: keep the utterance out of the plan until Release."""
+
+    utterance: int
+
+
+@dataclass(frozen=True)
+class Release:
+    utterance: int
+
+
+@dataclass(frozen=True)
+class Played:
+    utterance: int
+    samples: int
+
+
+# Events: engine -> gateway
+
+
+@dataclass(frozen=True)
+class Ready:
+    """One real frame has run through the whole pipeline."""
+
+    model: str
+    kind: str  # voice_design | custom_voice
+    languages: list[str]
+    speakers: list[str]
+    rate: int
+    frame_samples: int
+    codebooks: int
+    slots: int
+    max_frames: int
+    device: str
+    talker: Sampling
+    predictor: Sampling
+
+
+@dataclass(frozen=True)
+class Started:
+    """The utterance has a slot. `queue`: seconds it waited for one."""
+
+    utterance: int
+    seed: int
+    queue: float
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Journal: text[start:end] was opened as segment `index` at `frame`, in `layout`."""
+
+    utterance: int
+    index: int
+    start: int
+    end: int  # -1: still open (stream layout), a second event closes it
+    layout: str
+    frame: int
+
+
+@dataclass(frozen=True)
+class Audio:
+    """One frame: s16le PCM of `frame_samples` samples, its codes as little-endian uint16."""
+
+    utterance: int
+    frame: int
+    pcm: bytes
+    codes: bytes
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Text up to `chars` has been fed when frame `frame` was made."""
+
+    utterance: int
+    chars: int
+    frame: int
+
+
+@dataclass(frozen=True)
+class Flushed:
+    utterance: int
+    flush: int
+    frame: int
+
+
+@dataclass(frozen=True)
+class Finished:
+    """`reason`: eos | empty | cancelled | length | guard_silence | guard_loop."""
+
+    utterance: int
+    reason: str
+    frames: int
+    segments: int
+    text_wait: float  # no text: the client's
+    engine_wait: float  # no place in a step: ours
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The utterance is gone. `code` is one of the wire protocol's error codes."""
+
+    utterance: int
+    code: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Status:
+    """The engine's load, once a second and at each change of `running` or `waiting`."""
+
+    running: int
+    waiting: int
+    slots: int
+    starved: int
+    step: float  # seconds of the last step
+    steps: int
+    frames: int
+
+
+Command = Speak | Text | Flush | End | Cancel | Hold | Release | Played
+Event = Ready | Started | Segment | Audio | Progress | Flushed | Finished | Failed | Status
+Message = Command | Event
+
+_TYPES: dict[str, type[Any]] = {
+    t.__name__: t
+    for t in (Speak, Text, Flush, End, Cancel, Hold, Release, Played)
+    + (Ready, Started, Segment, Audio, Progress, Flushed, Finished, Failed, Status)
+}
+_NESTED = {name: [f.name for f in fields(t) if f.type == "Sampling"] for name, t in _TYPES.items()}
+
+HEADER = 4  # bytes of big-endian length before each packed batch
+MAX_BATCH = 64 << 20
+
+
+def pack(messages: list[Message]) -> bytes:
+    """One framed batch: length, then msgpack [[name, field, ...], ...]."""
+    body: bytes = msgpack.packb([[type(m).__name__, *astuple(m)] for m in messages])
+    return len(body).to_bytes(HEADER, "big") + body
+
+
+def unpack(body: bytes) -> list[Message]:
+    """The batch's messages, without its length header. Raises ValueError on anything `pack` does not write."""
+    batch = msgpack.unpackb(body)
+    try:
+        return [_build(name, values) for name, *values in batch]
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"not a batch of engine messages: {error}") from error
+
+
+def _build(name: str, values: list[Any]) -> Message:
+    cls = _TYPES[name]
+    nested = _NESTED[name]
+    pairs = zip(fields(cls), values, strict=True)
+    message: Message = cls(**{f.name: Sampling(*v) if f.name in nested else v for f, v in pairs})
+    return message
