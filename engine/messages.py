@@ -1,11 +1,14 @@
-"""The seam between gateway and engine: commands down, events up. Knows no socket, no tensor, no clock.
+"""The seam between gateway and engine: commands down, events up. Knows no socket, no tensor, no
+clock.
 
-Times are seconds, positions are frames (80 ms) unless a name says samples or chars. `utterance` is an integer the
-gateway draws; it never comes back for another utterance. A command has no reply but events.
+Times are seconds, positions are frames (80 ms) unless a name says samples or chars. `utterance` is
+an integer the gateway draws; it never comes back for another utterance. A command has no reply but
+events.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import Any
 
@@ -30,8 +33,9 @@ class Sampling:
 class Speak:
     """Open an utterance. `layout`: auto | stream | full. `carry`: context | none.
 
-    `text` is what is known already; `ended` says that nothing follows. `continues` names an earlier utterance whose
-    last carry opens this one; a name the engine no longer knows is no error (the voice then starts from the seed).
+    `text` is what is known already; `ended` says that nothing follows. `continues` names an earlier
+    utterance whose last carry opens this one; a name the engine no longer knows is no error (the
+    voice then starts from the seed).
     """
 
     utterance: int
@@ -198,8 +202,10 @@ Message = Command | Event
 
 _TYPES: dict[str, type[Any]] = {
     t.__name__: t
-    for t in (Speak, Text, Flush, End, Cancel, Hold, Release, Played)
-    + (Ready, Started, Segment, Audio, Progress, Flushed, Finished, Failed, Status)
+    for t in (
+        *(Speak, Text, Flush, End, Cancel, Hold, Release, Played),
+        *(Ready, Started, Segment, Audio, Progress, Flushed, Finished, Failed, Status),
+    )
 }
 _NESTED = {name: [f.name for f in fields(t) if f.type == "Sampling"] for name, t in _TYPES.items()}
 
@@ -207,14 +213,18 @@ HEADER = 4  # bytes of big-endian length before each packed batch
 MAX_BATCH = 64 << 20
 
 
-def pack(messages: list[Message]) -> bytes:
+def pack(messages: Sequence[Message]) -> bytes:
     """One framed batch: length, then msgpack [[name, field, ...], ...]."""
-    body: bytes = msgpack.packb([[type(m).__name__, *astuple(m)] for m in messages])
+    body: bytes = msgpack.packb(
+        [[type(m).__name__, *vars(m).values()] for m in messages], default=astuple
+    )
     return len(body).to_bytes(HEADER, "big") + body
 
 
 def unpack(body: bytes) -> list[Message]:
-    """The batch's messages, without its length header. Raises ValueError on anything `pack` does not write."""
+    """The batch's messages, without its length header. Raises ValueError on anything `pack` does
+    not write.
+    """
     batch = msgpack.unpackb(body)
     try:
         return [_build(name, values) for name, *values in batch]
