@@ -1,0 +1,75 @@
+"""What the gateway is told once, at its start. The environment is read in `__main__` and nowhere below."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+WEB = Path(__file__).resolve().parent.parent / "web"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Every bound that a client can meet, stated in `ready.limits` under these names. Sizes are bytes, times seconds."""
+
+    message_bytes: int = 131_072  # one WebSocket message, before it is decoded
+    description_bytes: int = 4_096
+    text_bytes: int = 32_768  # the text of one speak or text message
+    utterance_text_bytes: int = 1_048_576  # all text of one utterance
+    pending_text_chars: int = (
+        262_144  # received and not yet fed to the talker; beyond it the socket is not read
+    )
+    messages_per_second: int = 2_000  # more wait in the socket
+    utterances: int = 16  # live ones on one connection
+    utterance_seconds: float = 655.36  # of audio; the engine's own limit when that is lower
+    first_message_seconds: float = 10.0  # until the key arrives, where keys are needed
+    queue_seconds: float = 10.0
+    text_seconds: float = 60.0  # an open utterance without text
+    idle_seconds: float = 600.0  # a connection without messages and live utterances
+    stall_seconds: float = 10.0  # a client that drains nothing
+    outbox_high: int = 262_144  # above it the connection's utterances are held ...
+    outbox_low: int = 65_536  # ... below it they go on
+
+
+@dataclass(frozen=True)
+class EngineArguments:
+    """Handed to the engine process as they are; "" and 0 leave the engine's own default."""
+
+    model: str = ""
+    device: str = "auto"
+    slots: int = 0
+
+    @property
+    def arguments(self) -> list[str]:
+        pairs = {"--model": self.model, "--device": self.device, "--slots": self.slots or ""}
+        return [part for flag, value in pairs.items() if value for part in (flag, str(value))]
+
+
+@dataclass(frozen=True)
+class GatewayConfig:
+    host: str = "127.0.0.1"
+    port: int = 8000
+    origins: tuple[str, ...] = ()  # besides the page's own
+    keys: frozenset[bytes] = frozenset()  # SHA-256 digests; empty: no key is asked for
+    queue: int = 64  # utterances that may wait for a slot, all connections together
+    drain_seconds: float = 5.0
+    ping_seconds: float = 20.0
+    worker: tuple[str, ...] = ("-m", "engine.worker")  # what the interpreter runs as the engine
+    engine: EngineArguments = field(default_factory=EngineArguments)
+    limits: Limits = field(default_factory=Limits)
+    web: Path = WEB
+
+    @property
+    def loopback(self) -> bool:
+        return is_loopback(self.host)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches `host`, a bare name or address."""
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

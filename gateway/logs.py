@@ -1,0 +1,36 @@
+"""Log lines for people or machines. Only ids and numbers are ever logged: no text, no descriptions, no addresses."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+
+
+def set_up(*, json_lines: bool) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if json_lines else logging.Formatter(_TEXT, "%H:%M:%S"))
+    root = logging.getLogger("vivavoce")
+    root.handlers = [handler]
+    root.setLevel(logging.INFO)
+    root.propagate = False
+
+
+_TEXT = "%(asctime)s %(levelname).1s %(name)s: %(message)s"
+
+
+class JsonLines(logging.Formatter):
+    """One object a line: time (RFC 3339, UTC), level, logger, message, and the traceback where there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        line = {
+            "time": f"{moment}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line)

@@ -1,0 +1,106 @@
+"""What operators see, as Prometheus text. No label ever holds text, names or addresses; the clock is an argument."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from engine.messages import Status
+
+from .admission import Load
+
+_TTFA = (0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10)
+_GAP = (0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.16, 0.25, 0.5, 1, 2, 5)
+_STEP = (0.002, 0.005, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12, 0.2, 0.5, 1)
+
+
+class Metrics(Collector):
+    """Counters of one gateway. The busy ones are plain integers, read when Prometheus asks."""
+
+    def __init__(self, load: Load) -> None:
+        self.load = load
+        self.status: Status | None = None
+        self.connections = 0
+        self.sent_bytes = 0
+        self.sent_messages = 0
+        self.received_bytes = 0
+        self.received_messages = 0
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
+        say = {"registry": self.registry}
+        self.utterances = Counter(
+            "vivavoce_utterances", "Utterances ended, by reason", ["reason"], **say
+        )
+        self.errors = Counter("vivavoce_errors", "Errors sent, by code", ["code"], **say)
+        self.restarts = Counter(
+            "vivavoce_engine_restarts", "Times an engine process was started again", **say
+        )
+        self.refused = Counter(
+            "vivavoce_http_refused", "HTTP requests refused, by status", ["status"], **say
+        )
+        self.ttfa = Histogram(
+            "vivavoce_ttfa_seconds",
+            "First text received to first audio, at the server",
+            buckets=_TTFA,
+            **say,
+        )
+        self.frame_gap = Histogram(
+            "vivavoce_frame_gap_seconds", "Between two frames of one utterance", buckets=_GAP, **say
+        )
+        self.step = Histogram(
+            "vivavoce_engine_step_seconds", "Wall time of engine steps", buckets=_STEP, **say
+        )
+
+    def sent(self, message: dict[str, Any], size: int) -> None:
+        self.sent_bytes += size
+        self.sent_messages += 1
+        kind = message["type"]
+        if kind == "done":
+            self.utterances.labels(message["reason"]).inc()
+            if message["ttfa_ms"] is not None:
+                self.ttfa.observe(message["ttfa_ms"] / 1000)
+        elif kind == "error":
+            self.errors.labels(message["code"]).inc()
+
+    def received(self, size: int) -> None:
+        self.received_bytes += size
+        self.received_messages += 1
+
+    def engine_status(self, status: Status) -> None:
+        if self.status is None or status.steps > self.status.steps:
+            self.step.observe(status.step)
+        self.status = status
+
+    def text(self) -> bytes:
+        return generate_latest(self.registry)
+
+    def collect(self) -> Iterator[Metric]:
+        status = self.status
+        gauges = {
+            "connections": (self.connections, "Open WebSocket connections"),
+            "live": (self.load.live, "Live utterances, speaking or waiting"),
+            "slots": (self.load.slots, "Utterances that can speak at once"),
+            "ready": (
+                int(self.load.ready and not self.load.draining),
+                "1 when new utterances are welcome",
+            ),
+            "running": (status.running if status else 0, "Utterances in a slot"),
+            "waiting": (status.waiting if status else 0, "Utterances waiting for a slot"),
+            "starved": (status.starved if status else 0, "Utterances in a slot without text"),
+        }
+        for name, (value, help_text) in gauges.items():
+            yield GaugeMetricFamily(f"vivavoce_{name}", help_text, value)
+        counters = {
+            "sent_bytes": (self.sent_bytes, "Bytes of messages sent"),
+            "sent_messages": (self.sent_messages, "Messages sent"),
+            "received_bytes": (self.received_bytes, "Bytes of messages received"),
+            "received_messages": (self.received_messages, "Messages received"),
+            "engine_steps": (status.steps if status else 0, "Steps of the engine now running"),
+            "engine_frames": (status.frames if status else 0, "Frames of the engine now running"),
+        }
+        for name, (value, help_text) in counters.items():
+            yield CounterMetricFamily(f"vivavoce_{name}", help_text, value)

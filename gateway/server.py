@@ -1,0 +1,196 @@
+"""The listening side: handshakes, one reader per connection, the drain. Wires sessions to engines."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import secrets
+import socket
+import time
+from collections.abc import Iterator, Sequence
+from urllib.parse import parse_qsl, urlsplit
+
+from websockets.asyncio.server import Server as WebSocketServer
+from websockets.asyncio.server import ServerConnection, serve
+from websockets.http11 import Request, Response
+from websockets.typing import Subprotocol
+
+from .admission import Keys, Load, origin_allowed
+from .capabilities import MAX_SEED, SUBPROTOCOLS, Capabilities
+from .config import GatewayConfig
+from .connection import Connection
+from .engines import Engines
+from .errors import FOREIGN_ORIGIN, NO_KEY, PROTOCOL_ERROR, RESTART, TRY_LATER, Refusal
+from .http import Pages
+from .metrics import Metrics
+from .protocol import JSON, encode
+from .session import Session
+
+log = logging.getLogger("vivavoce.server")
+
+TICK = 0.25  # seconds between looks at deadlines
+WRITE_LIMIT = 65_536  # bytes in the socket's own buffer before the outbox fills
+
+
+class Server:
+    """A gateway: `bind`, `start`, wait, `drain`, `stop`."""
+
+    def __init__(self, config: GatewayConfig) -> None:
+        self.config = config
+        self.load = Load()
+        self.metrics = Metrics(self.load)
+        self.engines = Engines(config, self.load, self.metrics)
+        self.pages = Pages(config.web, self.load, self.metrics)
+        self.keys = Keys(config.keys)
+        self.connections: set[Connection] = set()
+        self.port = 0
+        self._ids = itertools.count(1)
+        self._socket: socket.socket | None = None
+        self._server: WebSocketServer | None = None
+        self._ticker: asyncio.Task[None] | None = None
+
+    def bind(self) -> int:
+        """Take the port; returns it. Raises OSError when it is taken, before anything heavy has begun."""
+        family = socket.AF_INET6 if ":" in self.config.host else socket.AF_INET
+        address = (self.config.host, self.config.port)
+        self._socket = socket.create_server(address, family=family, backlog=1024)
+        self._socket.setblocking(False)
+        self.port = self._socket.getsockname()[1]
+        return self.port
+
+    async def start(self) -> None:
+        """Answer HTTP at once, and speak once the engine is ready. Raises EngineFailed."""
+        assert self._socket, "bind first"
+        self._server = await serve(
+            self._handle,
+            sock=self._socket,
+            compression=None,
+            select_subprotocol=_select,
+            process_request=self._process_request,
+            server_header=None,
+            ping_interval=None,  # ours counts any frame as life
+            max_size=self.config.limits.message_bytes,
+            write_limit=WRITE_LIMIT,
+            create_connection=Connection,
+            logger=_quiet(),
+        )
+        self._ticker = asyncio.create_task(self._tick(), name="ticker")
+        ready = await self.engines.start()
+        self.pages.capabilities = Capabilities.of(ready, self.config.limits)
+
+    async def drain(self) -> None:
+        """Let running utterances end within `drain_seconds`, take no new ones, close every connection."""
+        self.load.draining = True
+        deadline = time.monotonic() + self.config.drain_seconds
+        log.info("draining %d live utterances", self.load.live)
+        while self.load.live and time.monotonic() < deadline:
+            await asyncio.sleep(min(TICK, self.config.drain_seconds))
+        for connection in list(self.connections):
+            if connection.session:
+                connection.session.shut(time.monotonic())
+                connection.pump()
+
+    async def stop(self) -> None:
+        """Close what is open and end the engine."""
+        if self._ticker:
+            self._ticker.cancel()
+        if self._server:
+            self._server.close(code=RESTART, reason="the server is shutting down")
+            await self._server.wait_closed()
+        elif self._socket:
+            self._socket.close()
+        await self.engines.stop()
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK)
+            now = time.monotonic()
+            for connection in list(self.connections):
+                connection.tick(now, self.config.ping_seconds)
+
+    # Connections
+
+    def _process_request(self, connection: ServerConnection, request: Request) -> Response | None:
+        return self.pages.answer(request)
+
+    async def _handle(self, websocket: ServerConnection) -> None:
+        assert isinstance(websocket, Connection)
+        subprotocol = _subprotocol(websocket)
+        if subprotocol is None:
+            await websocket.close(
+                PROTOCOL_ERROR, f"offer the subprotocol {' or '.join(SUBPROTOCOLS)}"
+            )
+            return
+        try:
+            session = self._admit(websocket, subprotocol)
+        except Refusal as refusal:
+            self.metrics.errors.labels(refusal.code).inc()
+            await websocket.send(encode(refusal.wire(), subprotocol))
+            await websocket.close(refusal.close, refusal.code)
+            return
+        websocket.attach(session, self.engines, self.metrics)
+        self.connections.add(websocket)
+        self.metrics.connections = len(self.connections)
+        log.info("session %s open, %d connections", session.name, len(self.connections))
+        try:
+            websocket.pump()
+            await websocket.read()
+        finally:
+            self.connections.discard(websocket)
+            self.metrics.connections = len(self.connections)
+            log.info("session %s closed with %s", session.name, websocket.close_code)
+
+    def _admit(self, websocket: Connection, subprotocol: str) -> Session:
+        assert websocket.request
+        headers = websocket.request.headers
+        config = self.config
+        host = headers.get("Host", "")
+        if not origin_allowed(headers.get("Origin"), host, config.origins, config.loopback):
+            text = "pages from this origin may not speak here; the server's --origin adds them"
+            raise Refusal("forbidden_origin", text, close=FOREIGN_ORIGIN)
+        authorized = False
+        scheme, _, token = headers.get("Authorization", "").partition(" ")
+        if self.keys.needed and scheme.lower() == "bearer":
+            if not self.keys.accept(token.strip()):
+                raise Refusal("unauthorized", "the bearer token opens nothing here", close=NO_KEY)
+            authorized = True
+        if self.load.draining:
+            raise Refusal("draining", "the server is shutting down", retry_ms=1000, close=RESTART)
+        if self.pages.capabilities is None:
+            raise Refusal("busy", "the engine is starting", retry_ms=2000, close=TRY_LATER)
+        return Session(
+            secrets.token_hex(8),
+            subprotocol,
+            self.pages.capabilities,
+            self.load,
+            self.keys,
+            ids=self._ids,
+            seeds=_seeds(),
+            now=time.monotonic(),
+            authorized=authorized,
+        )
+
+
+def _seeds() -> Iterator[int]:
+    while True:
+        yield secrets.randbelow(MAX_SEED + 1)
+
+
+def _select(connection: ServerConnection, offered: Sequence[Subprotocol]) -> Subprotocol | None:
+    return next((o for o in offered if o in SUBPROTOCOLS), None)
+
+
+def _subprotocol(websocket: Connection) -> str | None:
+    if websocket.subprotocol is not None:
+        return websocket.subprotocol
+    assert websocket.request
+    query = dict(parse_qsl(urlsplit(websocket.request.path).query))
+    return JSON if query.get("format") == "json" else None
+
+
+def _quiet() -> logging.Logger:
+    """The library logs each connection and, in debug, each frame: user text. Warnings are enough."""
+    logger = logging.getLogger("websockets.server")
+    logger.setLevel(logging.ERROR)
+    return logger
