@@ -1,0 +1,128 @@
+// The page's loudspeaker: one AudioContext, one worklet, many utterances, each by a name of the caller's.
+// Knows no socket. Times are seconds on performance.now(); samples are the utterance's own.
+
+import { BUCKETS, FIELDS, HEADER } from './report.js';
+import { FINISHED, PLAYING, STARVED } from './voice.js';
+
+const MODULE = new URL('./worklet.js', import.meta.url);
+
+export class NoSound extends Error {}
+
+export class Player {
+  // onreport(report): what the audio thread played, 25 times a second of sounding clock.
+  constructor({ onreport = () => {} } = {}) {
+    this.onreport = onreport;
+    this.context = null;
+    this.node = null;
+    this.loading = null;
+    this.waiting = []; // messages for a worklet that is still loading
+    this.tracks = new Map(); // caller's name -> { id on the audio thread, rate }
+    this.next = 0;
+    this.last = null; // the latest report
+  }
+
+  // Call inside a click or key handler: browsers start sound only there. Resolves once sound can run.
+  // Throws NoSound in plain words.
+  async unlock() {
+    if (typeof AudioWorkletNode === 'undefined') {
+      throw new NoSound('This browser allows live sound only over https or on localhost.');
+    }
+    if (this.context === null || this.context.state === 'closed') this.build();
+    const running = this.context.resume(); // before the first await: still inside the gesture
+    await this.loading;
+    await running;
+  }
+
+  build() {
+    this.context = new AudioContext({ latencyHint: 'interactive' });
+    this.node = null;
+    this.tracks.clear();
+    const { context } = this;
+    this.loading = context.audioWorklet.addModule(MODULE).then(() => {
+      this.node = new AudioWorkletNode(context, 'speaker', {
+        numberOfInputs: 0,
+        outputChannelCount: [1],
+      });
+      this.node.port.onmessage = ({ data }) => this.receive(data);
+      this.node.connect(context.destination);
+      for (const [message, transfer] of this.waiting.splice(0)) {
+        this.node.port.postMessage(message, transfer);
+      }
+    });
+  }
+
+  get state() {
+    return this.context === null ? 'locked' : this.context.state;
+  }
+
+  open(name, rate) {
+    const id = this.next++;
+    this.tracks.set(name, { id, rate });
+    this.post({ type: 'open', id, rate });
+  }
+
+  // pcm: Uint8Array of little-endian 16-bit samples. The bytes are copied, then moved to the audio thread.
+  push(name, pcm) {
+    const bytes = pcm.slice().buffer;
+    this.post({ type: 'pcm', id: this.tracks.get(name).id, pcm: bytes }, [bytes]);
+  }
+
+  end(name) {
+    this.post({ type: 'end', id: this.tracks.get(name).id });
+  }
+
+  // Silence now, with a fade of a few milliseconds.
+  close(name) {
+    const track = this.tracks.get(name);
+    if (track === undefined) return;
+    this.post({ type: 'close', id: track.id });
+    this.tracks.delete(name);
+  }
+
+  // Samples of that utterance that have left the loudspeaker, as near as the browser lets us know:
+  // the last report carried on by the clock, less what is still in the device's own buffer.
+  heard(name) {
+    const { last, context } = this;
+    if (last === null || last.name !== name) return 0;
+    const since = last.playing ? performance.now() / 1000 - last.at : 0;
+    const ahead = Math.min(since * last.rate, last.buffered);
+    const latency = (context.outputLatency || context.baseLatency || 0) * last.rate;
+    return Math.max(0, Math.round(last.played + ahead - latency));
+  }
+
+  post(message, transfer = []) {
+    if (this.node === null) this.waiting.push([message, transfer]);
+    else this.node.port.postMessage(message, transfer);
+  }
+
+  receive(numbers) {
+    const { context } = this;
+    const now = performance.now() / 1000;
+    const clock = context.currentTime;
+    const when = (frame) => (frame < 0 ? null : now - (clock - frame / context.sampleRate));
+    const [name, track] = this.track(numbers[FIELDS.id]);
+    this.last = {
+      name,
+      rate: track.rate,
+      at: when(numbers[FIELDS.frame]),
+      playing: numbers[FIELDS.state] === PLAYING,
+      starved: numbers[FIELDS.state] === STARVED,
+      finished: numbers[FIELDS.state] === FINISHED,
+      played: numbers[FIELDS.played],
+      buffered: numbers[FIELDS.buffered],
+      underruns: numbers[FIELDS.underruns],
+      threshold: numbers[FIELDS.threshold],
+      firstSound: when(numbers[FIELDS.firstSound]),
+      firstSoundClock: numbers[FIELDS.firstSound] / context.sampleRate,
+      lastSoundClock: numbers[FIELDS.lastSound] / context.sampleRate,
+      peaks: numbers.subarray(HEADER, HEADER + 2 * BUCKETS),
+    };
+    if (this.last.finished) this.tracks.delete(name);
+    this.onreport(this.last);
+  }
+
+  track(id) {
+    for (const entry of this.tracks) if (entry[1].id === id) return entry;
+    return [null, { rate: 24000 }];
+  }
+}

@@ -1,0 +1,167 @@
+// One press of "Speak": text out by the typist, audio in to the player, and when each thing happened.
+// Knows no DOM. Times are seconds since the press, on performance.now().
+
+import { AT_ONCE, Typist } from './typist.js';
+
+const REPORT_SECONDS = 0.25;
+
+export class Take {
+  // request: fields of `speak`. onchange(take): something worth showing has changed.
+  constructor({ client, player, request, text, rate, onchange }) {
+    Object.assign(this, { client, player, request, text, onchange });
+    this.typist = new Typist({ rate });
+    this.atOnce = rate === AT_ONCE;
+    this.pressed = performance.now() / 1000;
+    this.utterance = null;
+    this.phase = 'opening'; // opening, speaking, finished, stopped, failed
+    this.error = null;
+    this.done = null;
+    this.started = null;
+    this.sent = []; // [time, characters so far]
+    this.received = []; // [time, samples so far]
+    this.peaks = []; // [time, low, high] of 10 ms each, as played
+    this.loudest = 0;
+    this.end = null; // time it was over
+    this.written = 0; // characters sent
+    this.textEnded = null; // time
+    this.samples = 0; // received
+    this.played = 0; // samples
+    this.underruns = 0;
+    this.playing = false;
+    this.starved = false;
+    this.lead = 0; // seconds received and not yet played
+    this.firstAudio = null; // time the first audio message arrived
+    this.firstSound = null; // time of the first audible sample at the worklet's output
+    this.writtenAtSound = 0; // characters sent by then
+    this.reported = -1;
+  }
+
+  get now() {
+    return performance.now() / 1000 - this.pressed;
+  }
+
+  get live() {
+    return this.phase === 'opening' || this.phase === 'speaking';
+  }
+
+  async start() {
+    try {
+      await this.player.unlock();
+      const ready = await this.client.connect();
+      if (!this.live) return;
+      this.rate = ready.rate;
+      this.utterance = await this.client.speak(this.opening(), {
+        started: (message) => this.change({ started: message }),
+        audio: (message) => this.hear(message),
+        done: (message) => this.finish(message),
+        error: (error) => this.fail(error),
+      });
+      this.player.open(this.utterance.name, ready.rate);
+      this.change({ phase: 'speaking' });
+      if (this.atOnce) this.wholeText();
+      else this.typist.start(this.text, (piece) => this.write(piece), () => this.endText());
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  opening() {
+    return this.atOnce ? { ...this.request, text: this.text, end: true } : this.request;
+  }
+
+  wholeText() {
+    this.written = this.text.length;
+    this.sent.push([this.now, this.written]);
+    this.change({ textEnded: this.now });
+  }
+
+  write(piece) {
+    this.utterance.write(piece);
+    this.written += piece.length;
+    this.sent.push([this.now, this.written]);
+    this.onchange(this);
+  }
+
+  endText() {
+    this.utterance.end();
+    this.change({ textEnded: this.now });
+  }
+
+  hear({ pcm, samples }) {
+    this.firstAudio ??= this.now;
+    this.player.push(this.utterance.name, pcm);
+    this.samples += samples;
+    this.received.push([this.now, this.samples]);
+  }
+
+  finish(done) {
+    this.done = done;
+    if (this.phase === 'stopped') return this.onchange(this);
+    this.player.end(this.utterance.name);
+    this.onchange(this);
+    if (this.samples === 0) this.change({ phase: 'finished' });
+  }
+
+  // Barge-in: the loudspeaker first, then the server.
+  stop() {
+    if (!this.live) return;
+    this.typist.stop();
+    if (this.utterance) {
+      const heard = this.player.heard(this.utterance.name);
+      this.player.close(this.utterance.name);
+      this.utterance.cancel(heard);
+    }
+    this.change({ phase: 'stopped', playing: false, lead: 0 });
+  }
+
+  fail(error) {
+    if (!this.live) return;
+    this.typist.stop();
+    if (this.utterance) this.player.end(this.utterance.name); // what has arrived may still be heard
+    this.change({ phase: 'failed', error });
+  }
+
+  // A report of the player about this utterance.
+  report(report) {
+    const end = report.at - this.pressed;
+    for (let i = 0; i < report.peaks.length; i += 2) {
+      const time = end - 0.01 * (report.peaks.length - i) / 2;
+      if (time <= 0 || !this.live) continue;
+      this.peaks.push([time, report.peaks[i], report.peaks[i + 1]]);
+      this.loudest = Math.max(this.loudest, report.peaks[i + 1], -report.peaks[i]);
+    }
+    if (report.name === null || report.name !== this.utterance?.name) return;
+    if (this.firstSound === null && report.firstSound !== null) {
+      this.firstSound = report.firstSound - this.pressed;
+      this.writtenAtSound = writtenBy(this.sent, this.firstSound);
+    }
+    const { played, underruns, starved, playing } = report;
+    this.lead = report.buffered / report.rate;
+    if (report.at - this.reported >= REPORT_SECONDS || report.finished) {
+      this.reported = report.at;
+      this.utterance.report(played);
+    }
+    const over = report.finished && this.phase === 'speaking';
+    this.change({ played, underruns, starved, playing, ...(over && { phase: 'finished' }) });
+  }
+
+  // Characters of the text heard when `samples` have been: spread evenly over the audio, whose length
+  // is guessed (15 characters a second) until the server is done.
+  heardCharacters(samples) {
+    const guess = Math.max(this.samples, (this.text.length / 15) * (this.rate ?? 24000));
+    const total = this.done ? this.samples : guess;
+    return total === 0 ? 0 : Math.min(this.written, Math.round((this.text.length * samples) / total));
+  }
+
+  change(values) {
+    Object.assign(this, values);
+    if (!this.live) this.end ??= this.now;
+    this.onchange(this);
+  }
+}
+
+function writtenBy(sent, time) {
+  let written = 0;
+  for (const [at, characters] of sent) if (at <= time) written = characters;
+  return written;
+}
