@@ -1,0 +1,70 @@
+# Viva Voce. `make help` lists the verbs; `make run` and `make test` need nothing else first.
+
+PYTHON ?= python3
+PORT ?= 8000
+BIN := .venv/bin
+READY := .venv/ready
+CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+UNASKED := gpu or weights or slow or parity or asr or load
+
+.DEFAULT_GOAL := help
+.PHONY: help run test setup parity style types test-browser test-parity test-slow test-gpu bench serve-free pins clean
+
+help: ## show the verbs
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
+
+run: setup ## the gateway with its page and the embedded voice on http://localhost:$PORT (8000)
+	$(BIN)/vivavoce serve --port $(PORT)
+
+test: setup ## the tests; those in the browser too where there is Chromium
+ifeq ($(CHROMIUM),)
+	@echo "*** NO CHROMIUM HERE: THE BROWSER TESTS DO NOT RUN. Install it (Debian: apt install chromium). ***" >&2
+	$(BIN)/python -m pytest -m "not ($(UNASKED) or browser)" $(ARGS)
+	@echo "*** THE BROWSER TESTS DID NOT RUN: no Chromium. ***" >&2
+else
+	$(BIN)/python -m pytest -m "not ($(UNASKED))" $(ARGS)
+endif
+
+setup: $(READY) ## .venv with the package and its vivavoce command; nothing when it is up to date
+
+$(READY): pyproject.toml constraints.txt tools/install.py
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(0 if v >= (3, 11) else "Viva Voce needs Python 3.11 or newer; %s is %d.%d. Say which: make setup PYTHON=python3.12" % (sys.executable, v[0], v[1]))'
+	@$(PYTHON) -c 'import ensurepip, venv' || { echo "Python has no venv here (Debian: apt install python3-venv)" >&2; exit 1; }
+	$(PYTHON) tools/install.py
+	@touch $@
+
+parity: $(READY) ## the reference package beside ours, for test-parity
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[parity]' --no-build-isolation
+	$(BIN)/python -m pip install -q --no-deps qwen-tts-hf==0.1.1.post1
+
+style: setup ## ruff: lint and format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup ## mypy: strict on the gateway and the engine's pure floor
+	$(BIN)/mypy
+
+test-browser: setup ## only the tests in Chromium
+	$(BIN)/python -m pytest -m browser tests/browser $(ARGS)
+
+test-parity: parity ## our model against the reference package
+	$(BIN)/python -m pytest -m parity $(ARGS)
+
+test-slow: setup ## the tests that take minutes, load tests among them
+	$(BIN)/python -m pytest -m "(slow or load or asr) and not gpu" $(ARGS)
+
+test-gpu: setup ## the tests that need an NVIDIA GPU
+	$(BIN)/python -m pytest -m gpu $(ARGS)
+
+bench: setup ## frame time, first audio, streams: engine/bench.py
+	$(BIN)/python -m engine.bench $(ARGS)
+
+serve-free: setup ## the gateway on any free port, which it prints
+	$(BIN)/vivavoce serve --port 0
+
+pins: setup ## write constraints.txt anew from .venv
+	@{ sed -n '/^#/p' constraints.txt; $(BIN)/python -m pip freeze --exclude-editable | sed -E 's/^(torch==[0-9.]+)\+.*/\1/'; } > constraints.new
+	@mv constraints.new constraints.txt
+
+clean: ## remove .venv, caches and build folders
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
