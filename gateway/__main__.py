@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import signal
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -15,8 +14,8 @@ import uvloop
 
 from .admission import digests
 from .config import EngineArguments, GatewayConfig
-from .engines import EngineFailed
 from .logs import set_up
+from .process import EngineFailed
 from .server import Server
 
 log = logging.getLogger("vivavoce")
@@ -57,11 +56,15 @@ def serve(
     queue: Annotated[int, typer.Option(min=0, help="Utterances that may wait for a slot.")] = 64,
     origin: Annotated[
         list[str] | None,
-        typer.Option(help="A further web origin whose pages may speak here, e.g. https://a.example"),
+        typer.Option(
+            help="A further web origin whose pages may speak here, e.g. https://a.example"
+        ),
     ] = None,
     keys: Annotated[
         Path | None,
-        typer.Option(exists=True, dir_okay=False, help="File of keys, one a line, plain or sha256:HEX."),
+        typer.Option(
+            exists=True, dir_okay=False, help="File of keys, one a line, plain or sha256:HEX."
+        ),
     ] = None,
     drain_seconds: Annotated[
         float, typer.Option(min=0, help="Time for running utterances to end at shutdown.")
@@ -89,9 +92,13 @@ def say(
     text: Annotated[str, typer.Argument(help="What to say.")] = "",
     voice: Annotated[str, typer.Option(help="The voice, described.")] = "",
     out: Annotated[Path | None, typer.Option(help="Write a WAV file instead of playing.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, max=2**53 - 1, help="Same seed, same audio.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**53 - 1, help="Same seed, same audio.")
+    ] = None,
     language: Annotated[str, typer.Option(help="auto, or one that the model speaks.")] = "auto",
-    stdin: Annotated[bool, typer.Option("--stdin", help="Read the text from a pipe as it comes.")] = False,
+    stdin: Annotated[
+        bool, typer.Option("--stdin", help="Read the text from a pipe as it comes.")
+    ] = False,
     url: Annotated[str, typer.Option(help="A running server's socket; none: start one.")] = "",
     model: Model = "",
     device: Device = "auto",
@@ -115,7 +122,7 @@ def say(
 
 
 async def run(config: GatewayConfig) -> int:
-    """Serve until a signal; returns the exit status. A second signal does not wait for the drain."""
+    """Serve until a signal; returns the exit status. A second signal cuts the drain short."""
     stopping, hurry = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -124,10 +131,17 @@ async def run(config: GatewayConfig) -> int:
     try:
         server.bind()
     except OSError as error:
-        log.error("cannot listen on %s port %d: %s", config.host, config.port, os.strerror(error.errno or 0))
+        log.error(
+            "cannot listen on %s port %d: %s",
+            config.host,
+            config.port,
+            os.strerror(error.errno or 0),
+        )
         return 1
     if not config.loopback and not config.keys:
-        log.warning("listening on %s without keys: whoever reaches this port may speak", config.host)
+        log.warning(
+            "listening on %s without keys: whoever reaches this port may speak", config.host
+        )
     try:
         started = await _until(stopping, server.start())
         if started:
@@ -177,4 +191,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -17,7 +17,7 @@ RETRY_MS = 1_000  # a slot comes free within seconds; clients add their own jitt
 
 @dataclass
 class Load:
-    """How full the house is. One value, kept by the server and the engines, read by every session."""
+    """How full the house is: kept by the server and the engines, read by every session."""
 
     slots: int = 0
     queue: int = 0
@@ -26,18 +26,20 @@ class Load:
     draining: bool = False
 
 
-def admit(load: Load, mine: int, limits: Limits) -> None:
-    """Raise the Refusal that keeps one more utterance out; `mine` are the connection's live ones."""
+def admit(load: Load, name: str, mine: int, limits: Limits) -> None:
+    """Raise the Refusal that keeps the utterance `name` out; `mine` others are the connection's."""
     if load.draining:
-        raise Refusal("draining", "the server is shutting down", retry_ms=RETRY_MS)
+        text = "the server is shutting down"
+        raise Refusal("draining", text, utterance=name, retry_ms=RETRY_MS)
     if mine >= limits.utterances:
         text = f"the connection has {mine} live utterances, as many as utterances allows"
-        raise Refusal("too_many", text, limit="utterances")
+        raise Refusal("too_many", text, utterance=name, limit="utterances")
     if not load.ready:
-        raise Refusal("busy", "the engine is starting", retry_ms=2 * RETRY_MS)
+        text = "the engine is starting"
+        raise Refusal("busy", text, utterance=name, retry_ms=2 * RETRY_MS)
     if load.live >= load.slots + load.queue:
         text = f"all {load.slots} slots and {load.queue} places in the queue are taken"
-        raise Refusal("busy", text, retry_ms=RETRY_MS)
+        raise Refusal("busy", text, utterance=name, retry_ms=RETRY_MS)
 
 
 class Keys:
@@ -58,7 +60,7 @@ class Keys:
 
 
 def digests(lines: Iterable[str]) -> frozenset[bytes]:
-    """Keys as a file or the environment gives them: one a line, plain or `sha256:` and 64 hex digits, `#` comments."""
+    """Keys, one a line: plain, or `sha256:` and 64 hex digits; `#` opens a comment."""
     found = set()
     for line in lines:
         key = line.strip()
@@ -77,8 +79,9 @@ def digests(lines: Iterable[str]) -> frozenset[bytes]:
 def origin_allowed(origin: str | None, host: str, allowed: Iterable[str], loopback: bool) -> bool:
     """Whether a browser page from `origin` may speak here; no origin is no browser.
 
-    `host` is the request's Host header. On a loopback address a name that is not this machine's is refused even when
-    both agree, or a page elsewhere could point its own name at us (DNS rebinding).
+    `host` is the request's Host header. On a loopback address a name that is not this machine's is
+    refused even when both agree, or a page elsewhere could point its own name at us (DNS
+    rebinding).
     """
     if origin is None:
         return True

@@ -1,4 +1,4 @@
-"""PCM formats: the engine's s16le bytes in, the client's bytes out. Knows no utterance; rates stay the codec's. PURE."""
+"""PCM formats: the engine's s16le in, the client's bytes out; the rate stays the codec's. PURE."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _table(encoding: str) -> bytes:
 
 
 def _mulaw(sample: int) -> int:
-    """ITU-T G.711 mu-law of a 16-bit sample: 14-bit magnitude, bias 33, eight segments, all bits inverted."""
+    """ITU-T G.711 mu-law: 14-bit magnitude, bias 33, eight segments, all bits inverted."""
     magnitude = (sample >> 2) if sample >= 0 else -(sample >> 2)
     magnitude = min(magnitude, 8159) + 33
     segment = magnitude.bit_length() - 6
@@ -61,7 +61,7 @@ def _mulaw(sample: int) -> int:
 
 
 def _alaw(sample: int) -> int:
-    """ITU-T G.711 A-law of a 16-bit sample: 13-bit magnitude, eight segments, even bits inverted."""
+    """ITU-T G.711 A-law: 13-bit magnitude, eight segments, even bits inverted."""
     value = sample >> 3
     magnitude = value if value >= 0 else -value - 1
     segment = max(0, magnitude.bit_length() - 5)

@@ -1,4 +1,4 @@
-"""What the loaded model and this gateway can do, as one value that validation, `ready` and /v1/capabilities share. PURE."""
+"""What the loaded model and this gateway can do; validation, `ready` and HTTP share it. PURE."""
 
 from __future__ import annotations
 

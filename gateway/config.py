@@ -1,4 +1,4 @@
-"""What the gateway is told once, at its start. The environment is read in `__main__` and nowhere below."""
+"""What the gateway is told once, at its start. `__main__` alone reads the environment."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import ipaddress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-WEB = Path(__file__).resolve().parent.parent / "web"
+_HERE = Path(__file__).resolve().parent
+WEB = _HERE / "web" if (_HERE / "web").is_dir() else _HERE.parent / "web"  # wheel, checkout
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Every bound that a client can meet, stated in `ready.limits` under these names. Sizes are bytes, times seconds."""
+    """Every bound a client can meet, as `ready.limits` states it. Sizes: bytes; times: seconds."""
 
     message_bytes: int = 131_072  # one WebSocket message, before it is decoded
     description_bytes: int = 4_096

@@ -1,6 +1,7 @@
-"""One WebSocket: what the session says goes out, what comes in goes to the session. Knows no message's meaning.
+"""One WebSocket: what the session says goes out, what comes in goes to the session.
 
-Writes are made at once while the socket takes them and again when it has drained: no task per writer, no wake per frame.
+Writes are made at once while the socket takes them, and again when it has drained: no task per
+writer, no wake per frame.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Connection(ServerConnection):
     # In
 
     async def read(self) -> None:
-        """Hand every message to the session until the socket closes. Waits while the session wants nothing read."""
+        """Hand every message to the session until the socket closes, pausing when it wants none."""
         session = self.session
         assert session
         allowance = Allowance(session.limits.messages_per_second)
@@ -131,7 +132,7 @@ class Connection(ServerConnection):
                 if session.closing and not session.outbox and self._closer is None:
                     self._closer = asyncio.create_task(self.close(*session.closing))
             self.engines.send(self, session.commands_to_send())
-            if session.may_read:
+            if not self._readable.is_set() and session.may_read:
                 self._readable.set()
         finally:
             self._pumping = False
@@ -141,7 +142,7 @@ class Connection(ServerConnection):
         self.pump()
 
     def _fail_aloud(self, code: CloseCode | int, reason: str = "") -> None:
-        """Before the library closes over a broken frame or one too large, say so as every other error is said."""
+        """Say so in a message before the library closes over a frame broken or too large."""
         session = self.session
         if session and self.protocol.state is State.OPEN and code in _CODES:
             refusal = Refusal(_CODES[CloseCode(code)], reason or "not a valid frame", close=code)

@@ -1,10 +1,11 @@
-"""What only time makes wrong: keys that do not come, queues too slow, clients that do not read or say nothing. PURE."""
+"""What only time makes wrong: late keys, slow queues, clients that neither read nor speak. PURE."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from .admission import RETRY_MS
 from .config import Limits
 from .errors import NO_KEY, NORMAL, Refusal
 from .utterance import State, Utterance
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def overdue(session: Session, now: float) -> Iterator[Refusal]:
-    """A Refusal for everything of `session` whose time is over; the session carries them out one by one."""
+    """A Refusal for everything of `session` whose time is over; it carries them out one by one."""
     limits = session.limits
     if not session.authorized:
         if now - session.opened_at > limits.first_message_seconds:
@@ -22,11 +23,7 @@ def overdue(session: Session, now: float) -> Iterator[Refusal]:
             yield Refusal("unauthorized", text, limit="first_message_seconds", close=NO_KEY)
         return
     for utterance in list(session.live.values()):
-        if utterance.started_at < 0 and now - utterance.opened_at > limits.queue_seconds:
-            text = f"no slot came free within queue_seconds ({limits.queue_seconds})"
-            yield Refusal(
-                "busy", text, limit="queue_seconds", utterance=utterance.name, retry_ms=1000
-            )
+        yield from _overdue(utterance, limits, now)
     if session.outbox and now - session.drained_at > limits.stall_seconds:
         for utterance in [u for u in session.live.values() if session.outbox.holds_audio(u.name)]:
             text = f"nothing was read for stall_seconds ({limits.stall_seconds})"
@@ -36,6 +33,12 @@ def overdue(session: Session, now: float) -> Iterator[Refusal]:
         yield Refusal("idle_timeout", text, limit="idle_seconds", close=NORMAL)
 
 
-def is_silent(utterance: Utterance, limits: Limits, now: float) -> bool:
-    """Whether an open utterance has had no text for too long; the wait for a slot does not count."""
-    return utterance.state is State.OPEN and now - utterance.last_text_at > limits.text_seconds
+def _overdue(utterance: Utterance, limits: Limits, now: float) -> Iterator[Refusal]:
+    waiting = utterance.state in (State.WAITING, State.SEALED)
+    name = utterance.name
+    if waiting and now - utterance.opened_at > limits.queue_seconds:
+        text = f"no slot came free within queue_seconds ({limits.queue_seconds})"
+        yield Refusal("busy", text, limit="queue_seconds", utterance=name, retry_ms=RETRY_MS)
+    elif utterance.state is State.OPEN and now - utterance.last_text_at > limits.text_seconds:
+        text = f"no text for text_seconds ({limits.text_seconds}); what is known is spoken"
+        yield Refusal("text_timeout", text, limit="text_seconds", utterance=name)

@@ -38,9 +38,10 @@ CODES = (
 
 
 class Refusal(Exception):
-    """A client's mistake or our refusal. `close` is the WebSocket close code when the connection ends with it, else 0.
+    """A client's mistake or our refusal.
 
-    `utterance` is filled in by whoever knows which one it is about; `field` and `limit` name what was wrong or broken.
+    `close` is the WebSocket close code when the connection ends with it, else 0. `utterance` is
+    filled in by whoever knows it; `field` and `limit` name what was wrong or broken.
     """
 
     def __init__(
@@ -73,3 +74,9 @@ class Refusal(Exception):
                 error[name] = value
         error["fatal"] = bool(self.close)
         return error
+
+
+def unknown(utterance: str, field: str = "utterance") -> Refusal:
+    """`field` of a message about `utterance` names no utterance of the connection."""
+    text = f"{field} names no utterance of this connection"
+    return Refusal("unknown_utterance", text, field=field, utterance=utterance)

@@ -1,6 +1,7 @@
 """Checks of single fields of a client's message: type, range, and what the loaded model has. PURE.
 
-A check takes (value, path, capabilities) and returns what the session works with, or raises a Refusal naming the path.
+A check takes (value, path, capabilities) and returns what the session works with, or raises a
+Refusal naming the path.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class SamplingPair:
 
 
 def read(raw: Any, path: str, fields: Mapping[str, Field], served: Capabilities) -> dict[str, Any]:
-    """Every field of the map `raw`, checked, defaults filled in; what `fields` lacks is refused by name."""
+    """Every field of the map `raw`, checked, defaults filled in; others are refused by name."""
     if not isinstance(raw, dict):
         raise wrong(path, "a map", raw)
     for name in raw:

@@ -44,9 +44,9 @@ _SAFE = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(self)",
 }
 _POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
-    "media-src 'self' blob:; worker-src 'self'; connect-src 'self'{socket}; manifest-src 'self'; "
-    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "font-src 'self'; media-src 'self' blob:; worker-src 'self'; connect-src 'self'{socket}; "
+    "manifest-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 _HOST = re.compile(r"[A-Za-z0-9.\-]+(:\d+)?|\[[0-9a-fA-F:.]+\](:\d+)?")
 
@@ -74,7 +74,7 @@ class Pages:
 
     def _speech(self, query: str) -> Response | None:
         if QUERY_KEYS & {name.lower() for name, _ in parse_qsl(query, keep_blank_values=True)}:
-            text = "A key never goes into the URL: send it as Authorization: Bearer, or as the token of hello.\n"
+            text = "A key never goes into the URL: send Authorization: Bearer, or hello.token.\n"
             return _text(HTTPStatus.BAD_REQUEST, text)
         return None
 
@@ -119,7 +119,7 @@ class Pages:
         return response
 
     def _find(self, path: str) -> Path | None:
-        """The file under `web`, never one outside it, whatever dots, links and encodings the path holds."""
+        """The file under `web`, never one outside, whatever dots and links the path holds."""
         if "\0" in path or "\\" in path or any(part.startswith(".") for part in path.split("/")):
             return None
         try:

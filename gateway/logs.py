@@ -1,4 +1,4 @@
-"""Log lines for people or machines. Only ids and numbers are ever logged: no text, no descriptions, no addresses."""
+"""Log lines for people or machines. Ids and numbers only: no text, description or address."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TEXT = "%(asctime)s %(levelname).1s %(name)s: %(message)s"
 
 
 class JsonLines(logging.Formatter):
-    """One object a line: time (RFC 3339, UTC), level, logger, message, and the traceback where there is one."""
+    """One object a line: time (RFC 3339, UTC), level, logger, message, any traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))

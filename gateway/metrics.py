@@ -1,4 +1,4 @@
-"""What operators see, as Prometheus text. No label ever holds text, names or addresses; the clock is an argument."""
+"""What operators see, as Prometheus text. No label ever holds text, names or addresses."""
 
 from __future__ import annotations
 
@@ -31,28 +31,40 @@ class Metrics(Collector):
         self.received_messages = 0
         self.registry = CollectorRegistry()
         self.registry.register(self)
-        say = {"registry": self.registry}
         self.utterances = Counter(
-            "vivavoce_utterances", "Utterances ended, by reason", ["reason"], **say
+            "vivavoce_utterances", "Utterances ended, by reason", ["reason"], registry=self.registry
         )
-        self.errors = Counter("vivavoce_errors", "Errors sent, by code", ["code"], **say)
+        self.errors = Counter(
+            "vivavoce_errors", "Errors sent, by code", ["code"], registry=self.registry
+        )
         self.restarts = Counter(
-            "vivavoce_engine_restarts", "Times an engine process was started again", **say
+            "vivavoce_engine_restarts",
+            "Times an engine process was started again",
+            registry=self.registry,
         )
         self.refused = Counter(
-            "vivavoce_http_refused", "HTTP requests refused, by status", ["status"], **say
+            "vivavoce_http_refused",
+            "HTTP requests refused, by status",
+            ["status"],
+            registry=self.registry,
         )
         self.ttfa = Histogram(
             "vivavoce_ttfa_seconds",
             "First text received to first audio, at the server",
             buckets=_TTFA,
-            **say,
+            registry=self.registry,
         )
         self.frame_gap = Histogram(
-            "vivavoce_frame_gap_seconds", "Between two frames of one utterance", buckets=_GAP, **say
+            "vivavoce_frame_gap_seconds",
+            "Between two frames of one utterance",
+            buckets=_GAP,
+            registry=self.registry,
         )
         self.step = Histogram(
-            "vivavoce_engine_step_seconds", "Wall time of engine steps", buckets=_STEP, **say
+            "vivavoce_engine_step_seconds",
+            "Wall time of engine steps",
+            buckets=_STEP,
+            registry=self.registry,
         )
 
     def sent(self, message: dict[str, Any], size: int) -> None:

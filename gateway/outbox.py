@@ -1,6 +1,7 @@
 """What waits to be written to one client, with its two water marks. PURE.
 
-Law: `held` turns true when the backlog rises above `high`, false when it falls below `low`, and at no other time.
+Law: `held` turns true when the backlog rises above `high`, false when it falls below `low`, and at
+no other time.
 """
 
 from __future__ import annotations

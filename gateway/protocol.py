@@ -1,4 +1,4 @@
-"""Wire messages of protocol v1: decode, validate, encode. docs/protocol.md is the law. Knows no state. PURE."""
+"""Wire messages of protocol v1: decode, validate, encode. docs/protocol.md is the law. PURE."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def decode(data: str | bytes, subprotocol: str, limit: int) -> dict[str, Any]:
 
 
 def parse(raw: dict[str, Any], served: Capabilities) -> Incoming:
-    """The message with every field checked, or a Refusal that names its utterance where it has one."""
+    """The message with every field checked, or a Refusal that names its utterance, if any."""
     kind = raw["type"]
     if kind not in _INCOMING:
         known = ", ".join(_INCOMING)

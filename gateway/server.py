@@ -1,4 +1,4 @@
-"""The listening side: handshakes, one reader per connection, the drain. Wires sessions to engines."""
+"""The listening side: handshakes, a reader per connection, the drain. Ties sessions to engines."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import secrets
 import socket
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from urllib.parse import parse_qsl, urlsplit
 
 from websockets.asyncio.server import Server as WebSocketServer
@@ -51,7 +52,7 @@ class Server:
         self._ticker: asyncio.Task[None] | None = None
 
     def bind(self) -> int:
-        """Take the port; returns it. Raises OSError when it is taken, before anything heavy has begun."""
+        """Take the port and return it. Raises OSError where it is taken, before anything heavy."""
         family = socket.AF_INET6 if ":" in self.config.host else socket.AF_INET
         address = (self.config.host, self.config.port)
         self._socket = socket.create_server(address, family=family, backlog=1024)
@@ -80,12 +81,11 @@ class Server:
         self.pages.capabilities = Capabilities.of(ready, self.config.limits)
 
     async def drain(self) -> None:
-        """Let running utterances end within `drain_seconds`, take no new ones, close every connection."""
+        """Let running utterances end within `drain_seconds`, then close every connection."""
         self.load.draining = True
-        deadline = time.monotonic() + self.config.drain_seconds
         log.info("draining %d live utterances", self.load.live)
-        while self.load.live and time.monotonic() < deadline:
-            await asyncio.sleep(min(TICK, self.config.drain_seconds))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.engines.idle.wait(), self.config.drain_seconds)
         for connection in list(self.connections):
             if connection.session:
                 connection.session.shut(time.monotonic())
@@ -190,7 +190,7 @@ def _subprotocol(websocket: Connection) -> str | None:
 
 
 def _quiet() -> logging.Logger:
-    """The library logs each connection and, in debug, each frame: user text. Warnings are enough."""
+    """The library logs each connection and, in debug, each frame: user text. Errors are enough."""
     logger = logging.getLogger("websockets.server")
     logger.setLevel(logging.ERROR)
     return logger

@@ -11,6 +11,7 @@ from engine import messages as engine
 
 from .audio import encode, first_audible
 from .capabilities import FRAME_RATE, Capabilities
+from .errors import Refusal
 from .protocol import Speak
 
 
@@ -21,8 +22,8 @@ class State(Enum):
     DRAINING = "draining"  # text ended, audio coming
 
 
-# What moves an utterance, and where to. A move that is not here is the client's mistake; cancel, a finish and a
-# failure are legal everywhere and end it.
+# What moves an utterance, and where to. A move that is not here is the client's mistake; cancel, a
+# finish and a failure are legal everywhere and end it.
 MOVES: dict[State, dict[str, State]] = {
     State.WAITING: {
         "text": State.WAITING,
@@ -71,15 +72,26 @@ class Utterance:
     def pending_chars(self) -> int:
         return self.text_chars - self.fed_chars
 
-    def hear(self, text: str, now: float) -> None:
-        if text and self.first_text_at < 0:
-            self.first_text_at = now
-        self.last_text_at = now
-        self.text_chars += len(text)
+    def hear(self, text: str, seq: int | None, limit: int, now: float) -> None:
+        """Count a text delta in. `seq` is the client's count, None where it keeps none."""
+        if seq is not None and seq != self.text_seq:
+            said = f"text.seq is {seq} where {self.text_seq} was due"
+            raise Refusal("bad_message", said, field="text.seq", utterance=self.name)
+        self.text_seq += 1
+        if not text:
+            return
         self.text_bytes += len(text.encode())
+        if self.text_bytes > limit:
+            said = f"the utterance's text is over utterance_text_bytes ({limit})"
+            which = "utterance_text_bytes"
+            raise Refusal("too_large", said, limit=which, utterance=self.name)
+        self.text_chars += len(text)
+        self.last_text_at = now
+        if self.first_text_at < 0:
+            self.first_text_at = now
 
     def tell(self, event: engine.Event, now: float) -> dict[str, Any] | None:
-        """Take in an event of the running utterance; returns the message it becomes, where it becomes one."""
+        """Take in an event of the running utterance; returns the message it becomes, if any."""
         match event:
             case engine.Audio():
                 return self.audio(event, now)
@@ -128,7 +140,7 @@ class Utterance:
         return message
 
     def done(self, reason: str, finished: engine.Finished | None) -> dict[str, Any]:
-        """The `done` message; `finished` is the engine's account, None when the gateway ends the utterance itself."""
+        """The `done` message; `finished` is the engine's account, None when we ended it."""
         origin = self.first_text_at if self.first_text_at >= 0 else self.opened_at
         length = self.samples / self.rate
         return {
@@ -137,15 +149,15 @@ class Utterance:
             "reason": reason,
             "samples": self.samples,
             "segments": finished.segments if finished else self.segments,
-            "ttfa_ms": _ms(origin, self.first_audio_at),
-            "audible_ms": _ms(origin, self.audible_at),
+            "ttfa_ms": _ms(origin, self.first_audio_at) if length else None,
+            "audible_ms": _ms(origin, self.audible_at) if length else None,
             "rtf": round((self.last_audio_at - self.started_at) / length, 4) if length else None,
             "text_wait_ms": round(finished.text_wait * 1000, 3) if finished else None,
             "engine_wait_ms": round(finished.engine_wait * 1000, 3) if finished else None,
         }
 
     def _listen(self, pcm: bytes, now: float) -> None:
-        """Note when a player that began at the first audio and never stopped sounds the first audible sample."""
+        """Note when a player that never stops since the first audio sounds an audible sample."""
         if self.first_audio_at < 0:
             self.first_audio_at = now
         offset = first_audible(pcm)
@@ -175,7 +187,8 @@ def opened(
         state=State.SEALED if message.end else State.WAITING,
         ended=message.end,
     )
-    utterance.hear(message.text, now)
+    utterance.hear(message.text, None, served.limits.utterance_text_bytes, now)
+    utterance.text_seq = 0  # counts text messages; the text of speak is none
     sampling = message.sampling
     return utterance, engine.Speak(
         utterance=ident,

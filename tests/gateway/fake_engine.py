@@ -1,8 +1,9 @@
 """An engine process without a model: sine PCM over the real socket and the real messages.
 
-`python -m tests.gateway.fake_engine --socket PATH`. It keeps the engine's manners: a slot per utterance, a queue, text
-eaten as it speaks, starved utterances absent, hold, cancel without a handshake, lead for live ones. Words in the text
-steer it: `#crash` ends the process, `#fail` fails the utterance, `#loop` ends with guard_loop, `#mute` is silence.
+`python -m tests.gateway.fake_engine --socket PATH`. It keeps the engine's manners: a slot per
+utterance, a queue, text eaten as it speaks, starved utterances absent, hold, cancel without a
+handshake, lead for live ones. Words in the text steer it: `#crash` ends the process, `#fail` fails
+the utterance, `#loop` ends with guard_loop, `#mute` is silence.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ def sine(frame: int, frequency: float) -> bytes:
     return array.array("h", samples).tobytes()
 
 
-PCM = [sine(i, 250.0) for i in range(8)]  # 250 Hz has whole periods in a frame: any frame follows any other
+PCM = [
+    sine(i, 250.0) for i in range(8)
+]  # 250 Hz has whole periods in a frame: any frame follows any other
 SILENCE = bytes(2 * FRAME)
 
 
@@ -123,7 +126,9 @@ class FakeEngine:
         limit = voice.speak.max_frames or 8192
         if voice.frames >= limit or "#loop" in voice.text:
             reason = "length" if voice.frames >= limit else "guard_loop"
-            return self._end(ident, engine.Finished(ident, reason, voice.frames, 1, voice.text_wait, 0.0))
+            return self._end(
+                ident, engine.Finished(ident, reason, voice.frames, 1, voice.text_wait, 0.0)
+            )
         if voice.spoken >= voice.due:
             for flush in voice.flushes:
                 self.out.append(engine.Flushed(ident, flush, voice.frames))
@@ -135,14 +140,19 @@ class FakeEngine:
                 return self._end(ident, end)
             voice.text_wait += self.step_seconds
             return False
-        lead = voice.frames * FRAME / RATE - (voice.played if voice.played >= 0 else now - voice.since)
+        lead = voice.frames * FRAME / RATE - (
+            voice.played if voice.played >= 0 else now - voice.since
+        )
         if voice.held or (voice.speak.live and lead > 2.0):
             return False
         pcm = SILENCE if "#mute" in voice.text else PCM[voice.frames % len(PCM)]
         codes = voice.frames.to_bytes(2, "little") * 16
         self.out.append(engine.Audio(ident, voice.frames, pcm, codes))
         words = voice.text.split(" ")
-        fed = min(len(voice.text), len(" ".join(words[: round((voice.spoken + 1) * WORDS_PER_FRAME + 0.5)])))
+        fed = min(
+            len(voice.text),
+            len(" ".join(words[: round((voice.spoken + 1) * WORDS_PER_FRAME + 0.5)])),
+        )
         self.out.append(engine.Progress(ident, fed, voice.frames))
         voice.frames += 1
         voice.spoken += 1
