@@ -243,7 +243,7 @@ class Utterance:
 
     def _chunks(self, s: Segment, last: bool) -> list[Prefill]:
         means = self._means
-        return s.chunks(self.id, self.slot, means.chunk, means.config.tts_pad_id, self._draws, last)
+        return s.chunks(self.id, self.slot, means.chunk, means.config.tts_pad_token_id, self._draws, last)
 
     def _decode(self, s: Segment, text: int) -> Decode:
         return Decode(
@@ -254,7 +254,7 @@ class Utterance:
         """The text token of the next step; None: the segment is starved."""
         config = self._means.config
         if s.layout == "full" or s.eos_fed:
-            return config.tts_pad_id
+            return config.tts_pad_token_id
         if s.end is None:
             starved = not s.ids and s.tokenised >= self._text.limit(s.start)
             s.end = self._text.close(s.start, s.tokenised, starved, now, self._playback.lead(now))
@@ -265,7 +265,7 @@ class Utterance:
         token = self._next_id(s)
         if token is None and s.end is not None:
             s.eos_fed = True
-            return config.tts_eos_id
+            return config.tts_eos_token_id
         return token
 
     def _next_id(self, s: Segment) -> int | None:
