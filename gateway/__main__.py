@@ -70,6 +70,9 @@ def serve(
         float, typer.Option(min=0, help="Time for running utterances to end at shutdown.")
     ] = 5.0,
     log_format: Annotated[str, typer.Option(help="text or json.")] = "text",
+    worker: Annotated[
+        str, typer.Option(hidden=True, help="The module that runs as the engine.")
+    ] = "engine.worker",
 ) -> None:
     """Serve the page and the speech socket, in the foreground; Ctrl-C ends it."""
     if log_format not in ("text", "json"):
@@ -82,6 +85,7 @@ def serve(
         keys=_keys(keys),
         queue=queue,
         drain_seconds=drain_seconds,
+        worker=("-m", worker),
         engine=EngineArguments(model=model, device=device, slots=slots),
     )
     raise typer.Exit(uvloop.run(run(config)))

@@ -54,7 +54,7 @@ def _table(encoding: str) -> bytes:
 def _mulaw(sample: int) -> int:
     """ITU-T G.711 mu-law: 14-bit magnitude, bias 33, eight segments, all bits inverted."""
     magnitude = (sample >> 2) if sample >= 0 else -(sample >> 2)
-    magnitude = min(magnitude, 8159) + 33
+    magnitude = min(magnitude, 8158) + 33
     segment = magnitude.bit_length() - 6
     code = segment << 4 | (magnitude >> (segment + 1)) & 0x0F
     return code ^ (0xFF if sample >= 0 else 0x7F)

@@ -149,6 +149,7 @@ class Connection(ServerConnection):
             session.refuse(refusal, time.monotonic())
             for message in session.messages_to_send(time.monotonic()):
                 self._write(message)
+            reason = refusal.code
         self._fail(code, reason)
 
     def _write(self, message: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The one door to the engine: commands in, events to their clients, a fresh engine when one dies."""
+"""The one door to the engine: commands in, events to their clients, a new one when it dies."""
 
 from __future__ import annotations
 

@@ -54,11 +54,8 @@ def read(raw: Any, path: str, fields: Mapping[str, Field], served: Capabilities)
     for name in raw:
         if name not in fields:
             known = ", ".join(fields) or "none"
-            raise Refusal(
-                "bad_message",
-                f"{path} has no field {short(name)}; its fields: {known}",
-                field=short(name),
-            )
+            text = f"{path} has no field {short(name)}; its fields: {known}"
+            raise Refusal("bad_message", text, field=f"{path}.{short(name)}")
     values = {}
     for name, field in fields.items():
         if name in raw:
