@@ -86,7 +86,9 @@ def run(
         return TERMINATED
     except BrokenPipeError:
         return FAILED
-    except (EngineFailed, SpeechError, OSError, TimeoutError) as error:
+    except SpeechError as error:
+        return _fail(error.message, FAILED)
+    except (EngineFailed, OSError) as error:
         return _fail(str(error) or type(error).__name__, FAILED)
     finally:
         sink.close()
@@ -99,11 +101,14 @@ async def _say(saying: Saying, sink: Sink) -> int:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     async with AsyncExitStack() as stack:
         url = saying.url or await stack.enter_async_context(_gateway(saying.engine))
-        client = await stack.enter_async_context(connect(url, token=saying.token or None))
-        source = Source(saying)
+        try:
+            client = await stack.enter_async_context(connect(url, token=saying.token or None))
+        except OSError as error:
+            raise SpeechError("refused", f"nothing answers at {url}") from error
+        source = Source()
         utterance = await client.speak(
             saying.voice,
-            source.pieces() if saying.stdin else saying.text,
+            source.pieces(sys.stdin.fileno()) if saying.stdin else saying.text,
             seed=saying.seed,
             language=saying.language,
             pace="fast" if isinstance(sink, FileSink) else "live",
@@ -112,14 +117,15 @@ async def _say(saying: Saying, sink: Sink) -> int:
         if isinstance(sink, SpeakerSink):
             reports = asyncio.create_task(sink.report(utterance))
             stack.callback(reports.cancel)
-        first_at = 0.0
         async for audio in utterance:
-            first_at = first_at or time.monotonic()
             await sink.write(audio)
+            if audio.start == 0:
+                waited = time.monotonic() - (source.first_at or begun)
+                print(f"first audio after {waited * 1000:.0f} ms", file=sys.stderr, flush=True)
             _show(f"\r{(audio.start + audio.samples) / RATE:6.1f} s ")
         done = await utterance.done()
         await sink.drain()
-        _account(utterance, done, client, first_at - (source.first_at or begun), sink)
+        _account(utterance, done, client, sink)
         return SPOKEN if done.whole else FAILED
 
 
@@ -137,27 +143,26 @@ async def _gateway(engine: EngineArguments) -> AsyncIterator[str]:
 
 
 class Source:
-    """Standard input as text, whenever some comes."""
+    """A pipe as text, whenever some comes."""
 
-    def __init__(self, saying: Saying) -> None:
+    def __init__(self) -> None:
         self.first_at = 0.0  # when the first text came
 
-    async def pieces(self) -> AsyncIterator[str]:
+    async def pieces(self, descriptor: int) -> AsyncIterator[str]:
         """What each read brings; a character that two reads share comes with the second."""
         decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         loop = asyncio.get_running_loop()
         queue: asyncio.Queue[bytes] = asyncio.Queue(1)
         # A daemon: a read cannot be interrupted, and must not keep the process alive.
-        threading.Thread(target=_read, args=(loop, queue), daemon=True).start()
+        threading.Thread(target=_read, args=(descriptor, loop, queue), daemon=True).start()
         while data := await queue.get():
             self.first_at = self.first_at or time.monotonic()
             yield decoder.decode(data)
         yield decoder.decode(b"", final=True)
 
 
-def _read(loop: asyncio.AbstractEventLoop, queue: asyncio.Queue[bytes]) -> None:
-    """Put what standard input has, as soon as it has it, then b"" at its end."""
-    descriptor = sys.stdin.fileno()
+def _read(descriptor: int, loop: asyncio.AbstractEventLoop, queue: asyncio.Queue[bytes]) -> None:
+    """Put what the pipe has, as soon as it has it, then b"" at its end."""
     with suppress(RuntimeError):  # the loop is closed
         while True:
             data = os.read(descriptor, READ_BYTES)
@@ -214,10 +219,8 @@ class SpeakerSink:
                 await utterance.played(now)
 
 
-def _account(utterance: Utterance, done: Done, client: Client, ttfa: float, sink: Sink) -> None:
+def _account(utterance: Utterance, done: Done, client: Client, sink: Sink) -> None:
     facts = [f"{done.samples / client.rate:.2f} s of speech"]
-    if done.samples:
-        facts.append(f"first audio after {ttfa * 1000:.0f} ms")
     if done.rtf is not None:
         facts.append(f"RTF {done.rtf:.2f}")
     facts.append(f"seed {utterance.seed}")
