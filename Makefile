@@ -4,8 +4,13 @@ PYTHON ?= python3
 PORT ?= 8000
 BIN := .venv/bin
 READY := .venv/ready
-CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 UNASKED := gpu or weights or slow or parity or asr or load
+
+# What `make test` can run here. What it cannot is said loudly, before and after.
+CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+DESK := $(shell command -v pulseaudio >/dev/null && command -v parec >/dev/null && ldconfig -p 2>/dev/null | grep -o -m1 libportaudio.so.2)
+ABSENT := $(if $(CHROMIUM),,browser) $(if $(DESK),,desk)
+SAY_ABSENT = @$(if $(strip $(ABSENT)),echo "*** NOT RUN HERE: $(strip $(ABSENT)) TESTS. They need (Debian): apt install $(if $(CHROMIUM),,chromium) $(if $(DESK),,pulseaudio pulseaudio-utils libasound2-plugins libportaudio2) ***" >&2,true)
 
 .DEFAULT_GOAL := help
 .PHONY: help run test setup parity style types test-browser test-parity test-slow test-gpu bench serve-free pins clean
@@ -16,14 +21,10 @@ help: ## show the verbs
 run: setup ## the gateway with its page and the embedded voice on http://localhost:$PORT (8000)
 	$(BIN)/vivavoce serve --port $(PORT)
 
-test: setup ## the tests; those in the browser too where there is Chromium
-ifeq ($(CHROMIUM),)
-	@echo "*** NO CHROMIUM HERE: THE BROWSER TESTS DO NOT RUN. Install it (Debian: apt install chromium). ***" >&2
-	$(BIN)/python -m pytest -m "not ($(UNASKED) or browser)" $(ARGS)
-	@echo "*** THE BROWSER TESTS DID NOT RUN: no Chromium. ***" >&2
-else
-	$(BIN)/python -m pytest -m "not ($(UNASKED))" $(ARGS)
-endif
+test: setup ## the tests; in the browser and with a sound server too where there are such
+	$(SAY_ABSENT)
+	$(BIN)/python -m pytest -m "not ($(UNASKED)$(foreach mark,$(ABSENT), or $(mark)))" $(ARGS)
+	$(SAY_ABSENT)
 
 setup: $(READY) ## .venv with the package and its vivavoce command; nothing when it is up to date
 
