@@ -5,7 +5,8 @@ call, in which order and on which device has no part in it.
 
 The order among tokens: the greater score first, of equal scores the lower id. Top-k keeps all that
 equal the k-th; top-p keeps the shortest beginning of the order that holds the mass (summed in that
-order in float64), so it may cut between equals. The draw is Gumbel-max on scores in float64: logits, never probabilities.
+order in float64), so it may cut between equals. The draw is Gumbel-max on scores in float64:
+logits, never probabilities.
 
 Two forms agree. On the CPU it goes row by row in numpy (16 draws of 2 rows: 0.9 ms, 1.6 in torch).
 Elsewhere all rows go at once and the host never waits: what it must know to choose its operations

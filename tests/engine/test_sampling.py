@@ -195,6 +195,24 @@ def test_a_row_does_not_depend_on_its_company_or_its_place(form: Draw) -> None:
             assert torch.equal(alone, together[one])
 
 
+def test_the_batch_form_never_asks_the_device() -> None:
+    """A meta tensor has a shape and no values: what needs one, or a shape made of one, fails."""
+    params = SlotSampling.allocate(3, "meta")
+    params.set(0, Sampling(top_p=0.9))
+    params.set(1, Sampling(greedy=True))
+    params.set(2, Sampling(top_k=0))
+
+    def meta(*shape: int, dtype: torch.dtype = torch.int64) -> Tensor:
+        return torch.empty(*shape, dtype=dtype, device="meta")
+
+    names = meta(5), meta(5), meta(5)
+    masks = meta(5, 64, dtype=torch.bool), meta(64, dtype=torch.bool)
+    logits = meta(5, 64, dtype=torch.float32)
+    barred = meta(5, dtype=torch.bool)
+    assert draw(logits, params, *names, 3).shape == (5,)
+    assert draw_first(logits, params, *names, *masks, 62, barred).shape == (5,)
+
+
 @FORMS
 def test_a_slot_forgets_its_former_settings(form: Draw) -> None:
     params = SlotSampling.allocate(1, "cpu")
