@@ -241,6 +241,17 @@ def test_settings_out_of_range_never_reach_a_slot(wrong: Sampling) -> None:
         SlotSampling.allocate(1, "cpu").set(0, wrong)
 
 
+@pytest.mark.gpu
+def test_a_gpu_draws_what_a_cpu_draws() -> None:
+    for c in cases(4_000, seed=5):
+        params = SlotSampling.allocate(9, "cuda")
+        for slot, s in enumerate(c.params.host):
+            params.set(slot, s)
+        names = c.rows.cuda(), c.seeds.cuda(), c.counters.cuda()
+        codes = draw(c.logits.cuda(), params, *names, c.codebook)
+        assert codes.tolist() == c.expected(), c
+
+
 @FORMS
 @pytest.mark.parametrize("vary", ["seed", "counter"])
 def test_draws_follow_the_softmax(form: Draw, vary: str) -> None:
