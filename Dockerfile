@@ -1,4 +1,5 @@
-# Two images from one file: `cpu` (the embedded voice, no CUDA) and `gpu` (torch's default build, which brings CUDA).
+# Two images from one file. By default the CPU one; with TORCH_INDEX="" torch's default build, which brings CUDA, and
+# with PACKAGES="gcc libc6-dev" the compiler that Triton calls (docker-compose.yml: gateway-gpu).
 FROM python:3.11-slim AS build
 WORKDIR /src
 RUN python -m venv /venv
@@ -13,6 +14,10 @@ COPY web web
 RUN pip install -c constraints.txt --no-build-isolation .
 
 FROM python:3.11-slim
+ARG PACKAGES=""
+RUN if [ -n "$PACKAGES" ]; then \
+        apt-get update && apt-get install -y --no-install-recommends $PACKAGES && rm -rf /var/lib/apt/lists/*; \
+    fi
 RUN useradd --uid 10001 --no-create-home --shell /usr/sbin/nologin vivavoce \
     && install -d -o vivavoce -g vivavoce /models
 COPY --from=build /venv /venv
