@@ -73,7 +73,7 @@ export class Client {
     this.refused = null;
     const patience = setTimeout(() => socket.close(), PATIENCE_MS);
     socket.onopen = () => {
-      if (this.token) this.send({ type: 'hello', token: this.token });
+      this.send(this.token ? { type: 'hello', token: this.token } : { type: 'hello' });
     };
     socket.onmessage = ({ data }) => {
       const message = decode(new Uint8Array(data));

@@ -29,13 +29,19 @@ export class Player {
     }
     if (this.context === null || this.context.state === 'closed') this.build();
     const running = this.context.resume(); // before the first await: still inside the gesture
-    await this.loading;
+    try {
+      await this.loading;
+    } catch {
+      this.context.close();
+      throw new NoSound('No server answers. Speak tries again.');
+    }
     await running;
   }
 
   build() {
     this.context = new AudioContext({ latencyHint: 'interactive' });
     this.node = null;
+    this.waiting = [];
     this.tracks.clear();
     const { context } = this;
     this.loading = context.audioWorklet.addModule(MODULE).then(() => {
@@ -113,7 +119,7 @@ export class Player {
       underruns: numbers[FIELDS.underruns],
       threshold: numbers[FIELDS.threshold],
       firstSound: when(numbers[FIELDS.firstSound]),
-      firstSoundClock: numbers[FIELDS.firstSound] / context.sampleRate,
+      clock: numbers[FIELDS.frame] / context.sampleRate, // of the AudioContext, as below
       lastSoundClock: numbers[FIELDS.lastSound] / context.sampleRate,
       peaks: numbers.subarray(HEADER, HEADER + 2 * BUCKETS),
     };

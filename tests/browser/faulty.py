@@ -1,7 +1,7 @@
-"""A server of protocol v1 that misbehaves on request: for what the page does when the real one is not at its best.
+"""A server of protocol v1 with faults, for what the page does when the real one is not at its best.
 
-It serves the page with the gateway's content security policy and speaks a hum, one 80-ms frame for every 1.2
-characters, at most two seconds ahead. `Faults` says what goes wrong.
+It serves the page under a strict content security policy and speaks a hum, one 80-ms frame for
+every 1.2 characters, at most two seconds ahead. `Faults` says what goes wrong.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from websockets.http11 import Request, Response
 WEB = Path(__file__).parents[2] / "web"
 RATE = 24000
 FRAME = 1920
-POLICY = "default-src 'self'; connect-src 'self' ws: wss:"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; "
+    "connect-src 'self'"
+)
 READY: dict[str, Any] = {
     "type": "ready",
     "protocol": 1,
@@ -60,13 +63,19 @@ def hum(frame: int) -> bytes:
 
 
 class Utterance:
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.chars = 0
-        self.ended = False
+    def __init__(self, speak: dict[str, Any]) -> None:
+        self.name: str = speak["utterance"]
+        self.seed: int = speak["seed"]
+        self.chars = len(speak.get("text", ""))
+        self.ended: bool = speak.get("end", False)
         self.cancelled = False
-        self.played: list[int] = []
         self.changed = asyncio.Event()
+
+    def feed(self, kind: str, message: dict[str, Any]) -> None:
+        self.chars += len(message.get("text", ""))
+        self.ended |= kind == "end"
+        self.cancelled |= kind == "cancel"
+        self.changed.set()
 
 
 class FaultyServer:
@@ -90,9 +99,11 @@ class FaultyServer:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.faults.resume.set()
         self.stop()
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(5)
+        self.loop.close()
 
     def start(self) -> None:
         asyncio.run_coroutine_threadsafe(self._start(), self.loop).result(5)
@@ -119,54 +130,40 @@ class FaultyServer:
     async def converse(self, socket: ServerConnection) -> None:
         utterances: dict[str, Utterance] = {}
         tasks: set[asyncio.Task[None]] = set()
-        if not self.faults.token:
-            await tell(socket, READY)
         try:
             async for data in socket:
                 message = msgpack.unpackb(data)
                 self.log.append(message)
                 match message["type"]:
                     case "hello":
-                        if message.get("token") != self.faults.token:
+                        if message.get("token", "") != self.faults.token:
                             await refuse(socket, "unauthorized")
                             return await socket.close(4401)
                         await tell(socket, READY)
                     case "speak":
-                        task = asyncio.create_task(self.speak(socket, utterances, message))
-                        tasks.add(task)
+                        utterance = Utterance(message)
+                        utterances[utterance.name] = utterance
+                        tasks.add(asyncio.create_task(self.speak(socket, utterance)))
                     case kind:
-                        utterance = utterances.get(message["utterance"])
-                        if utterance is not None:
-                            self.feed(utterance, kind, message)
+                        utterances[message["utterance"]].feed(kind, message)
         except ConnectionClosed:
             pass
         finally:
             for task in tasks:
                 task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
-    def feed(self, utterance: Utterance, kind: str, message: dict[str, Any]) -> None:
-        utterance.chars += len(message.get("text", ""))
-        utterance.ended |= kind == "end"
-        utterance.cancelled |= kind == "cancel"
-        if kind == "played":
-            utterance.played.append(message["samples"])
-        utterance.changed.set()
-
-    async def speak(
-        self, socket: ServerConnection, utterances: dict[str, Utterance], message: dict[str, Any]
-    ) -> None:
-        name = message["utterance"]
-        if self.faults.refuse:
-            return await refuse(socket, self.faults.refuse, name, self.faults.retry_ms)
-        utterance = utterances[name] = Utterance(name)
-        utterance.chars = len(message.get("text", ""))
-        utterance.ended = message.get("end", False)
-        await tell(socket, {"type": "started", "utterance": name, "seed": message["seed"]})
+    async def speak(self, socket: ServerConnection, utterance: Utterance) -> None:
+        name, faults = utterance.name, self.faults
+        if faults.refuse:
+            await refuse(socket, faults.refuse, name, faults.retry_ms)
+            return
+        await tell(socket, {"type": "started", "utterance": name, "seed": utterance.seed})
         frames = await self.sound(socket, utterance)
         reason = "cancelled" if utterance.cancelled else "eos" if frames else "empty"
-        await tell(socket, {
-            "type": "done", "utterance": name, "reason": reason, "samples": frames * FRAME,
-        })  # fmt: skip
+        samples = frames * FRAME
+        done = {"type": "done", "utterance": name, "reason": reason, "samples": samples}
+        await tell(socket, done)
 
     async def sound(self, socket: ServerConnection, utterance: Utterance) -> int:
         frame = 0
