@@ -106,10 +106,16 @@ def test_every_import_is_a_declared_dependency() -> None:
     assert not missing
 
 
-def test_the_wheel_holds_code_page_and_voice_and_no_more(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("vivavoce-*.whl")
+    (built,) = folder.glob("vivavoce-*.whl")
+    return built
+
+
+def test_the_wheel_holds_code_page_and_voice_and_no_more(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     for path in (ROOT / "web").iterdir():
         if path.is_file():
@@ -119,6 +125,17 @@ def test_the_wheel_holds_code_page_and_voice_and_no_more(tmp_path: Path) -> None
             assert str(path.relative_to(ROOT)) in names
     assert "engine/messages.py" in names
     assert not [n for n in names if n.startswith(("tests/", "tools/", "engine/voices/training/"))]
+
+
+def test_an_installed_gateway_finds_its_page(wheel: Path, tmp_path: Path) -> None:
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    ask = "import gateway.config; print(gateway.config.WEB)"
+    told = subprocess.run(
+        [sys.executable, "-c", ask], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    web = Path(told.stdout.strip())
+    assert web == tmp_path.resolve() / "gateway" / "web"
+    assert (web / "index.html").is_file()
 
 
 @pytest.mark.parametrize("name", list(SERVICES))
