@@ -104,6 +104,9 @@ def say(
         bool, typer.Option("--stdin", help="Read the text from a pipe as it comes.")
     ] = False,
     url: Annotated[str, typer.Option(help="A running server's socket; none: start one.")] = "",
+    token: Annotated[
+        str, typer.Option(envvar="VIVAVOCE_TOKEN", help="Key of the server at --url.")
+    ] = "",
     model: Model = "",
     device: Device = "auto",
 ) -> None:
@@ -119,6 +122,7 @@ def say(
             language=language,
             stdin=stdin,
             url=url,
+            token=token,
             model=model,
             device=device,
         )
@@ -153,7 +157,7 @@ async def run(config: GatewayConfig) -> int:
             await stopping.wait()
             await _until(hurry, server.drain())
     except EngineFailed as failure:
-        log.error("%s", failure)
+        log.error("%s", failure.text)
         return 2
     finally:
         await server.stop()
@@ -175,7 +179,7 @@ async def _until(event: asyncio.Event, work: object) -> bool:
 
 
 def _keys(path: Path | None) -> frozenset[bytes]:
-    lines = os.environ.get("VIVAVOCE_KEYS", "").split(",")
+    lines = os.environ.get("VIVAVOCE_KEYS", "").replace(",", " ").split()
     if path:
         lines += path.read_text().splitlines()
     try:

@@ -22,6 +22,7 @@ from engine import messages as engine
 
 from .engines import Engines
 from .errors import INTERNAL, Refusal
+from .logs import place
 from .metrics import Metrics
 from .protocol import encode
 from .session import Session
@@ -73,10 +74,18 @@ class Connection(ServerConnection):
                     await asyncio.sleep(pause)
                 data = await self.recv()
                 self.metrics.received(len(data))
-                session.receive_message(data, time.monotonic())
+                self._receive(session, data)
                 self.pump()
         if self._closer:
             await self._closer
+
+    def _receive(self, session: Session, data: str | bytes) -> None:
+        now = time.monotonic()
+        try:
+            session.receive_message(data, now)
+        except Exception as error:
+            log.error("session %s, client message: %s", session.name, place(error))
+            session.refuse(Refusal("internal", "our mistake", close=INTERNAL), now)
 
     def data_received(self, data: bytes) -> None:
         self._heard_at = time.monotonic()
@@ -93,8 +102,8 @@ class Connection(ServerConnection):
         assert self.session
         try:
             self.session.receive_event(event, now)
-        except Exception:
-            log.exception("session %s fell over an engine event", self.session.name)
+        except Exception as error:
+            log.error("session %s, engine event: %s", self.session.name, place(error))
             self.session.refuse(Refusal("internal", "our mistake", close=INTERNAL), now)
 
     def tick(self, now: float, ping_seconds: float) -> None:

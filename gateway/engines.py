@@ -124,7 +124,7 @@ class Engines:
             try:
                 ready, reader, writer = await self._process.launch()
             except EngineFailed as failure:
-                log.error("%s", failure)
+                log.error("%s", failure.text)
                 deaths += 1
             else:
                 self._take(ready, writer)

@@ -6,6 +6,8 @@ import json
 import logging
 import sys
 import time
+import traceback
+from pathlib import Path
 
 
 def set_up(*, json_lines: bool) -> None:
@@ -15,6 +17,13 @@ def set_up(*, json_lines: bool) -> None:
     root.handlers = [handler]
     root.setLevel(logging.INFO)
     root.propagate = False
+
+
+def place(error: BaseException) -> str:
+    """What went wrong where, without the error's message, which may hold what a user said."""
+    last = traceback.extract_tb(error.__traceback__)[-1:]
+    where = "".join(f" at {Path(f.filename).name}:{f.lineno}" for f in last)
+    return f"{type(error).__name__}{where}"
 
 
 _TEXT = "%(asctime)s %(levelname).1s %(name)s: %(message)s"

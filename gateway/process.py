@@ -24,7 +24,12 @@ STOP_SECONDS = 3.0  # for an engine to end by itself, then again once it was ask
 
 
 class EngineFailed(Exception):
-    """The engine ended before it spoke a frame; the message is its own last words."""
+    """The engine ended before it spoke a frame. `words`: its last lines, shown already."""
+
+    def __init__(self, text: str, words: str = "") -> None:
+        super().__init__(f"{text}: {words}" if words else text)
+        self.text = text
+        self.words = words
 
 
 class EngineProcess:
@@ -36,12 +41,14 @@ class EngineProcess:
         self._folder: Path | None = None
         self._server: asyncio.Server | None = None
         self._process: Process | None = None
+        self._greeted = False
         self._last_words: deque[str] = deque(maxlen=20)
 
     async def launch(self) -> tuple[engine.Ready, StreamReader, StreamWriter]:
         """A fresh engine that has spoken a frame. Raises EngineFailed when it ends before."""
         path = await self._listen()
         self._last_words.clear()
+        self._greeted = False
         # A session of its own: Ctrl-C in the terminal is the gateway's to answer.
         self._process = process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -59,22 +66,23 @@ class EngineProcess:
         words = asyncio.create_task(self._relay(process.stderr))
         ended = asyncio.create_task(process.wait())
         greeting = asyncio.create_task(self._greeting())
-        try:
-            await asyncio.wait({ended, greeting}, return_when=asyncio.FIRST_COMPLETED)
-            if greeting.done() and not greeting.exception():
-                return greeting.result()
-            await self.end()
-            await asyncio.wait({ended, words}, timeout=STOP_SECONDS)
-        finally:
-            greeting.cancel()
-        last = "\n".join(self._last_words) or "it said nothing"
-        status = process.returncode
-        raise EngineFailed(f"the engine ended with status {status} before it spoke: {last}")
+        await asyncio.wait({ended, greeting}, return_when=asyncio.FIRST_COMPLETED)
+        if greeting.done() and not greeting.exception():
+            return greeting.result()
+        greeting.cancel()
+        await self.end()
+        await asyncio.wait({ended, words, greeting}, timeout=STOP_SECONDS)
+        failure = None if greeting.cancelled() else greeting.exception()
+        if isinstance(failure, EngineFailed):
+            raise failure
+        text = f"the engine ended with status {process.returncode} before it spoke"
+        raise EngineFailed(text, "\n".join(self._last_words))
 
     async def end(self) -> None:
-        """Wait for the child, whose socket is closed by now; then ask, then insist."""
+        """Wait for a child whose socket is closed by now; then ask, then insist."""
         process = self._process
-        for insist in (None, Process.terminate, Process.kill):
+        patient = (None,) if self._greeted else ()
+        for insist in (*patient, Process.terminate, Process.kill):
             if process is None or process.returncode is not None:
                 return
             if insist:
@@ -108,6 +116,7 @@ class EngineProcess:
         ready = (await read_batch(reader))[0]
         if not isinstance(ready, engine.Ready):
             raise EngineFailed(f"the engine began with {type(ready).__name__} where Ready was due")
+        self._greeted = True
         return ready, reader, writer
 
     async def _relay(self, stderr: StreamReader) -> None:

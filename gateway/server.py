@@ -190,7 +190,7 @@ def _subprotocol(websocket: Connection) -> str | None:
 
 
 def _quiet() -> logging.Logger:
-    """The library logs each connection and, in debug, each frame: user text. Errors are enough."""
+    """The library logs broken handshakes with tracebacks and, in debug, each frame: user text."""
     logger = logging.getLogger("websockets.server")
-    logger.setLevel(logging.ERROR)
+    logger.setLevel(logging.CRITICAL)
     return logger

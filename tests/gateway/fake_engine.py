@@ -13,6 +13,7 @@ import array
 import asyncio
 import math
 import os
+import signal
 import sys
 import time
 from dataclasses import dataclass, field
@@ -211,6 +212,8 @@ def main() -> None:
     if options.model == "missing":
         sys.stderr.write("there is no checkpoint at missing\n")
         raise SystemExit(2)
+    if options.model == "silent":
+        signal.pause()
     asyncio.run(run(options.socket, options.slots, options.step))
 
 

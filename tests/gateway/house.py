@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -131,6 +132,14 @@ async def http(
 
 def audio_of(messages: list[dict[str, Any]], utterance: str) -> list[dict[str, Any]]:
     return [m for m in messages if m["type"] == "audio" and m["utterance"] == utterance]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Turn the loop until it is so; the test's own patience bounds it."""
+    for _ in itertools.count():
+        if condition():
+            return
+        await asyncio.sleep(0)
 
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -1,4 +1,4 @@
-"""Each wrong message gets its documented error, over a real socket, and costs no more than it must."""
+"""Each wrong message gets its documented error, over a real socket, and costs only what it must."""
 
 from __future__ import annotations
 

@@ -80,23 +80,54 @@ LOST = [  # the message falls, the connection stays
     Wrong("unknown field of ping", "bad_message", {"type": "ping", "x": 1}, field="ping.x"),
     Wrong("ping id of a list", "bad_message", {"type": "ping", "id": []}, field="ping.id"),
     Wrong("ping id of 65", "bad_message", {"type": "ping", "id": "x" * 65}, field="ping.id"),
-    Wrong("unknown field of hello", "bad_message", {"type": "hello", "key": "k"}, field="hello.key"),
+    Wrong(
+        "unknown field of hello", "bad_message", {"type": "hello", "key": "k"}, field="hello.key"
+    ),
     Wrong("token no string", "bad_message", {"type": "hello", "token": 5}, field="hello.token"),
-    Wrong("text without name", "bad_message", {"type": "text", "text": "a"}, field="text.utterance"),
+    Wrong(
+        "text without name", "bad_message", {"type": "text", "text": "a"}, field="text.utterance"
+    ),
     Wrong("name empty", "bad_message", {"type": "end", "utterance": ""}, field="end.utterance"),
-    Wrong("name of 65", "bad_message", {"type": "end", "utterance": "n" * 65}, field="end.utterance"),
+    Wrong(
+        "name of 65", "bad_message", {"type": "end", "utterance": "n" * 65}, field="end.utterance"
+    ),
     Wrong("name a number", "bad_message", {"type": "end", "utterance": 1}, field="end.utterance"),
-    Wrong("name with NUL", "bad_message", {"type": "end", "utterance": "a\0"}, field="end.utterance"),
-    Wrong("cancel played float", "bad_message", {"type": "cancel", "played": 1.5}, field="cancel.played"),
+    Wrong(
+        "name with NUL", "bad_message", {"type": "end", "utterance": "a\0"}, field="end.utterance"
+    ),
+    Wrong(
+        "cancel played float",
+        "bad_message",
+        {"type": "cancel", "played": 1.5},
+        field="cancel.played",
+    ),
     *(
-        Wrong(f"{kind} for nobody", "unknown_utterance", {"type": kind, "utterance": "no"} | more, utterance="no")
-        for kind, more in {"text": {"text": "a"}, "flush": {}, "end": {}, "played": {"samples": 1}}.items()
+        Wrong(
+            f"{kind} for nobody",
+            "unknown_utterance",
+            {"type": kind, "utterance": "no"} | more,
+            utterance="no",
+        )
+        for kind, more in {
+            "text": {"text": "a"},
+            "flush": {},
+            "end": {},
+            "played": {"samples": 1},
+        }.items()
     ),
     wrong_speak("unknown field", "speak.colour", colour="red"),
-    Wrong("no voice", "bad_message", {"type": "speak", "utterance": "u"}, field="speak.voice", utterance="u"),
+    Wrong(
+        "no voice",
+        "bad_message",
+        {"type": "speak", "utterance": "u"},
+        field="speak.voice",
+        utterance="u",
+    ),
     wrong_speak("voice no map", "speak.voice", voice="calm"),
     wrong_speak("voice empty", "speak.voice.design", voice={}),
-    wrong_speak("voice of two", "speak.voice.speaker", "unsupported", voice={"speaker": "x", "design": "y"}),
+    wrong_speak(
+        "voice of two", "speak.voice.speaker", "unsupported", voice={"speaker": "x", "design": "y"}
+    ),
     wrong_speak("speaker voice", "speak.voice.speaker", "unsupported", voice={"speaker": "x"}),
     wrong_speak("cloned voice", "speak.voice.clone", "unsupported", voice={"clone": {}}),
     wrong_speak("voice with more", "speak.voice.mood", voice={"design": "x", "mood": "y"}),
@@ -127,9 +158,16 @@ LOST = [  # the message falls, the connection stays
     wrong_sampling("greedy a number", "greedy", greedy=1),
     wrong_sampling("greedy and temperature", "temperature", greedy=True, temperature=0.5),
     wrong_sampling("predictor top_k high", "predictor.top_k", predictor={"top_k": 2049}),
-    wrong_sampling("predictor greedy and temperature", "predictor.temperature",
-                   predictor={"greedy": True, "temperature": 1}),
-    wrong_speak("predictor penalty", "speak.sampling.predictor.repetition_penalty", sampling={"predictor": {"repetition_penalty": 1.0}}),
+    wrong_sampling(
+        "predictor greedy and temperature",
+        "predictor.temperature",
+        predictor={"greedy": True, "temperature": 1},
+    ),
+    wrong_speak(
+        "predictor penalty",
+        "speak.sampling.predictor.repetition_penalty",
+        sampling={"predictor": {"repetition_penalty": 1.0}},
+    ),
     wrong_speak("format no map", "speak.format", format="wav"),
     wrong_speak("format unknown", "speak.format", "unsupported", format={"encoding": "opus"}),
     wrong_speak("format rate", "speak.format", "unsupported", format={"rate": 48_000}),
@@ -146,22 +184,60 @@ LOST = [  # the message falls, the connection stays
     wrong_speak("layout unknown", "speak.layout", layout="table"),
     wrong_speak("progress no boolean", "speak.progress", progress="yes"),
     wrong_speak("continues nobody", "speak.continues", "unknown_utterance", continues="nobody"),
-]  # fmt: skip
+]
 
 FAILED = [  # the utterance fails: error, then done with reason error
     Wrong("second speak", "duplicate_utterance", OPEN, before=(OPEN,), utterance="u"),
-    Wrong("text after end", "bad_message", {"type": "text", "utterance": "u", "text": "more"}, before=(ENDED,)),
-    Wrong("empty text after end", "bad_message", {"type": "text", "utterance": "u", "text": ""}, before=(ENDED,)),
+    Wrong(
+        "text after end",
+        "bad_message",
+        {"type": "text", "utterance": "u", "text": "more"},
+        before=(ENDED,),
+    ),
+    Wrong(
+        "empty text after end",
+        "bad_message",
+        {"type": "text", "utterance": "u", "text": ""},
+        before=(ENDED,),
+    ),
     Wrong("flush after end", "bad_message", {"type": "flush", "utterance": "u"}, before=(ENDED,)),
     Wrong("end after end", "bad_message", {"type": "end", "utterance": "u"}, before=(ENDED,)),
-    Wrong("gap in seq", "bad_message", {"type": "text", "utterance": "u", "text": "a", "seq": 1}, before=(OPEN,),
-          field="text.seq"),
-    Wrong("unknown field", "bad_message", {"type": "text", "utterance": "u", "text": "a", "x": 1}, before=(OPEN,),
-          field="text.x"),
-    Wrong("text missing", "bad_message", {"type": "text", "utterance": "u"}, before=(OPEN,), field="text.text"),
-    Wrong("text too long", "too_large", {"type": "text", "utterance": "u", "text": "x" * 32_769}, before=(OPEN,),
-          limit="text_bytes"),
-    Wrong("played negative", "bad_message", {"type": "played", "utterance": "u", "samples": -1}, before=(OPEN,),
-          field="played.samples"),
-    Wrong("speak wrong and live", "bad_message", speak(seed=-1), before=(OPEN,), field="speak.seed"),
-]  # fmt: skip
+    Wrong(
+        "gap in seq",
+        "bad_message",
+        {"type": "text", "utterance": "u", "text": "a", "seq": 1},
+        before=(OPEN,),
+        field="text.seq",
+    ),
+    Wrong(
+        "unknown field",
+        "bad_message",
+        {"type": "text", "utterance": "u", "text": "a", "x": 1},
+        before=(OPEN,),
+        field="text.x",
+    ),
+    Wrong(
+        "text missing",
+        "bad_message",
+        {"type": "text", "utterance": "u"},
+        before=(OPEN,),
+        field="text.text",
+    ),
+    Wrong(
+        "text too long",
+        "too_large",
+        {"type": "text", "utterance": "u", "text": "x" * 32_769},
+        before=(OPEN,),
+        limit="text_bytes",
+    ),
+    Wrong(
+        "played negative",
+        "bad_message",
+        {"type": "played", "utterance": "u", "samples": -1},
+        before=(OPEN,),
+        field="played.samples",
+    ),
+    Wrong(
+        "speak wrong and live", "bad_message", speak(seed=-1), before=(OPEN,), field="speak.seed"
+    ),
+]

@@ -1,0 +1,99 @@
+"""Slow readers, floods of text, and memory that stays where it is."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from gateway.config import Limits
+from gateway.utterance import Utterance
+
+from .house import JSON, asynchronous, audio_of, gateway, peer, until
+
+SLOW: dict[str, Any] = {"max_queue": 1, "ping_interval": None}  # reads nothing ahead
+LONG = "word " * 2_000  # 6,000 frames, 23 MB
+
+
+@asynchronous
+async def test_a_slow_reader_holds_the_engine_and_gets_every_sample() -> None:
+    limits = Limits(outbox_high=64_000, outbox_low=16_000, stall_seconds=60)
+    async with gateway(step=0.0, limits=limits) as server, peer(server, **SLOW) as client:
+        await client.speak("u", LONG, end=True, pace="fast", max_seconds=400)
+        await client.until("audio")
+        (connection,) = server.connections
+        session = connection.session
+        assert session
+        client.socket.transport.pause_reading()
+        await until(lambda: session.outbox.held)
+        made = session.live["u"].frames
+        await engine_is_still(session.live["u"])
+        assert session.live["u"].frames - made < 50  # what was under way
+        assert session.outbox.bytes < 64_000 + 50 * 4_000
+        client.socket.transport.resume_reading()
+        seen = await client.until("done")
+        audio = audio_of(seen, "u")
+        assert [a["start"] for a in audio] == [1920 * i for i in range(1, 5000)]
+        assert seen[-1]["reason"] == "length"
+
+
+@asynchronous
+async def test_a_reader_that_reads_nothing_loses_the_utterance_and_not_the_memory() -> None:
+    limits = Limits(outbox_high=64_000, outbox_low=16_000, stall_seconds=0.3)
+    async with gateway(step=0.0, limits=limits) as server, peer(server, **SLOW) as client:
+        await client.speak("u", LONG, end=True, pace="fast")
+        await client.until("audio")
+        (connection,) = server.connections
+        assert connection.session
+        client.socket.transport.pause_reading()
+        await server.engines.idle.wait()
+        assert connection.session.outbox.bytes < 16_000
+        client.socket.transport.resume_reading()
+        error, done = (await client.until("done"))[-2:]
+        assert (error["code"], error["limit"]) == ("slow_client", "stall_seconds")
+        assert done["reason"] == "error"
+        assert await client.alive()
+
+
+@asynchronous
+async def test_a_held_connection_does_not_hold_its_neighbour() -> None:
+    limits = Limits(outbox_high=64_000, outbox_low=16_000, stall_seconds=60)
+    async with (
+        gateway(step=0.0, limits=limits) as server,
+        peer(server, **SLOW) as slow,
+        peer(server) as quick,
+    ):
+        await slow.speak("u", LONG, end=True, pace="fast")
+        await slow.until("audio")
+        slow.socket.transport.pause_reading()
+        await quick.speak("u", "and so we speak", end=True)
+        assert (await quick.until("done"))[-1]["reason"] == "eos"
+        slow.socket.transport.abort()
+
+
+@asynchronous
+async def test_text_beyond_the_limit_waits_in_the_socket() -> None:
+    """Ten thousand deltas at once: read as fast as they are spoken, none lost, none refused."""
+    limits = Limits(messages_per_second=1_000_000, pending_text_chars=100)
+    text = "ab " * 300
+    async with gateway(step=0.0, limits=limits) as server, peer(server, JSON) as client:
+        await client.speak("u", pace="fast")
+        for letter in text:
+            await client.send(type="text", utterance="u", text=letter)
+        await client.send(type="end", utterance="u")
+        (connection,) = server.connections
+        assert connection.session
+        most = 0
+        while (message := await client.next())["type"] != "done":
+            live = connection.session.live.get("u")
+            most = max(most, live.pending_chars if live else 0)
+        assert (message["reason"], message["samples"]) == ("eos", 900 * 1920)
+        assert 50 < most <= 101
+
+
+async def engine_is_still(utterance: Utterance) -> None:
+    """Wait until no frame comes any more."""
+    before = -1
+    while before != utterance.frames:
+        before = utterance.frames
+        for _ in range(2_000):
+            await asyncio.sleep(0)
