@@ -20,6 +20,8 @@ from .server import Server
 
 log = logging.getLogger("vivavoce")
 
+MOST_SLOTS = 1024  # more than an engine chooses for itself
+
 app = typer.Typer(
     name="vivavoce",
     help="Text in, voice out: a speech server for voices made from descriptions.",
@@ -86,7 +88,7 @@ def serve(
         queue=queue,
         drain_seconds=drain_seconds,
         worker=("-m", worker),
-        engine=EngineArguments(model=model, device=device, slots=slots),
+        engine=EngineArguments(model, device, slots, queue=queue + max(slots, MOST_SLOTS)),
     )
     raise typer.Exit(uvloop.run(run(config)))
 

@@ -35,15 +35,20 @@ class Limits:
 
 @dataclass(frozen=True)
 class EngineArguments:
-    """Handed to the engine process as they are; "" and 0 leave the engine's own default."""
+    """Handed to the engine process as they are; "" and 0 leave the engine's own default.
+
+    The gateway counts who may wait; the engine's `queue` must only never be the tighter bound.
+    """
 
     model: str = ""
     device: str = "auto"
     slots: int = 0
+    queue: int = 0
 
     @property
     def arguments(self) -> list[str]:
         pairs = {"--model": self.model, "--device": self.device, "--slots": self.slots or ""}
+        pairs["--queue"] = self.queue or ""
         return [part for flag, value in pairs.items() if value for part in (flag, str(value))]
 
 

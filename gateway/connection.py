@@ -29,6 +29,8 @@ from .session import Session
 
 log = logging.getLogger("vivavoce.connection")
 
+CLOSE_SECONDS = 10.0  # for a client to read the last words
+_WITH_BODY = (b"POST ", b"PUT ", b"PATCH ")
 _CODES = {
     CloseCode.PROTOCOL_ERROR: "bad_message",
     CloseCode.INVALID_DATA: "bad_message",
@@ -49,6 +51,8 @@ class Connection(ServerConnection):
         self._closer: asyncio.Task[None] | None = None
         self._pumping = False
         self._heard_at = self._pinged_at = time.monotonic()
+        self._closing_at = 0.0
+        self._deaf = False
         self._fail = protocol.fail
         protocol.fail = self._fail_aloud  # type: ignore[method-assign]
 
@@ -89,7 +93,18 @@ class Connection(ServerConnection):
 
     def data_received(self, data: bytes) -> None:
         self._heard_at = time.monotonic()
-        super().data_received(data)
+        if self.request is None and not self._deaf and data.startswith(_WITH_BODY):
+            self._refuse_body()
+        if not self._deaf:
+            super().data_received(data)
+
+    def _refuse_body(self) -> None:
+        """The library takes no request with a body and would close without a word."""
+        self._deaf = True
+        response = self.respond(405, "This port answers GET and HEAD.\n")
+        response.headers["Allow"] = "GET, HEAD"
+        self.transport.write(response.serialize())
+        self.transport.write_eof()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -111,7 +126,11 @@ class Connection(ServerConnection):
             return
         self.session.tick(now)
         self.pump()
-        if self.session.may_read:  # else its frames wait unread, and silence says nothing
+        if self.session.closing:
+            self._closing_at = self._closing_at or now
+            if now - self._closing_at > CLOSE_SECONDS:  # it does not read what came before
+                self.transport.abort()
+        elif self.session.may_read:  # else its frames wait unread, and silence says nothing
             self._keep_alive(now, ping_seconds)
 
     def _keep_alive(self, now: float, ping_seconds: float) -> None:

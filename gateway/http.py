@@ -98,7 +98,7 @@ class Pages:
                 return _respond(
                     HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", self.metrics.text()
                 )
-        return self._file(path, request.headers.get("Host", ""))
+        return self._file(path, header(request.headers, "Host") or "")
 
     def _ready(self) -> Response:
         load = self.load
@@ -127,6 +127,11 @@ class Pages:
             return found if found.is_relative_to(self.web) and found.is_file() else None
         except OSError:
             return None
+
+
+def header(headers: Headers, name: str) -> str | None:
+    """The header's value; several are one with commas in it, as RFC 9110 reads them."""
+    return ", ".join(headers.get_all(name)) or None
 
 
 def _text(status: HTTPStatus, text: str) -> Response:

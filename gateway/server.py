@@ -23,7 +23,7 @@ from .config import GatewayConfig
 from .connection import Connection
 from .engines import Engines
 from .errors import FOREIGN_ORIGIN, NO_KEY, PROTOCOL_ERROR, RESTART, TRY_LATER, Refusal
-from .http import Pages
+from .http import Pages, header
 from .metrics import Metrics
 from .protocol import JSON, encode
 from .session import Session
@@ -31,6 +31,7 @@ from .session import Session
 log = logging.getLogger("vivavoce.server")
 
 TICK = 0.25  # seconds between looks at deadlines
+STOP_SECONDS = 3.0  # for clients to answer the close
 WRITE_LIMIT = 65_536  # bytes in the socket's own buffer before the outbox fills
 
 
@@ -97,7 +98,12 @@ class Server:
             self._ticker.cancel()
         if self._server:
             self._server.close(code=RESTART, reason="the server is shutting down")
-            await self._server.wait_closed()
+            try:
+                await asyncio.wait_for(self._server.wait_closed(), STOP_SECONDS)
+            except TimeoutError:
+                for connection in list(self._server.all_connections):
+                    connection.transport.abort()
+                await self._server.wait_closed()
         elif self._socket:
             self._socket.close()
         await self.engines.stop()
@@ -143,14 +149,13 @@ class Server:
 
     def _admit(self, websocket: Connection, subprotocol: str) -> Session:
         assert websocket.request
-        headers = websocket.request.headers
-        config = self.config
-        host = headers.get("Host", "")
-        if not origin_allowed(headers.get("Origin"), host, config.origins, config.loopback):
+        headers, config = websocket.request.headers, self.config
+        host, origin = header(headers, "Host"), header(headers, "Origin")
+        if not origin_allowed(origin, host or "", config.origins, config.loopback):
             text = "pages from this origin may not speak here; the server's --origin adds them"
             raise Refusal("forbidden_origin", text, close=FOREIGN_ORIGIN)
         authorized = False
-        scheme, _, token = headers.get("Authorization", "").partition(" ")
+        scheme, _, token = (header(headers, "Authorization") or "").partition(" ")
         if self.keys.needed and scheme.lower() == "bearer":
             if not self.keys.accept(token.strip()):
                 raise Refusal("unauthorized", "the bearer token opens nothing here", close=NO_KEY)

@@ -207,6 +207,7 @@ def main() -> None:
     parser.add_argument("--model", default="")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--slots", type=int, default=64)
+    parser.add_argument("--queue", type=int, default=64)
     parser.add_argument("--step", type=float, default=0.002)
     options = parser.parse_args()
     if options.model == "missing":

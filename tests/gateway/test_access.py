@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 
 import pytest
+from websockets.exceptions import InvalidStatus
 
 from gateway.admission import Keys, digests, origin_allowed
 
@@ -66,6 +67,10 @@ async def test_pages_from_elsewhere_are_refused() -> None:
         for origin in (f"http://{here}", "https://friend.example"):
             async with peer(server, MSGPACK, origin=origin) as client:
                 assert (await client.next())["type"] == "ready"
+        twice = [("Origin", f"http://{here}")]
+        with pytest.raises(InvalidStatus, match="400"):
+            async with peer(server, MSGPACK, origin="http://x", additional_headers=twice):
+                pass
         for origin in ("http://evil.example", f"http://localhost:{server.port}", "null", "file://"):
             async with peer(server, MSGPACK, origin=origin) as client:
                 code, (error,) = await client.closed()

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
+from gateway import connection
 from gateway.config import Limits
 from gateway.utterance import Utterance
 
@@ -20,8 +23,8 @@ async def test_a_slow_reader_holds_the_engine_and_gets_every_sample() -> None:
     async with gateway(step=0.0, limits=limits) as server, peer(server, **SLOW) as client:
         await client.speak("u", LONG, end=True, pace="fast", max_seconds=400)
         await client.until("audio")
-        (connection,) = server.connections
-        session = connection.session
+        (served,) = server.connections
+        session = served.session
         assert session
         client.socket.transport.pause_reading()
         await until(lambda: session.outbox.held)
@@ -42,16 +45,50 @@ async def test_a_reader_that_reads_nothing_loses_the_utterance_and_not_the_memor
     async with gateway(step=0.0, limits=limits) as server, peer(server, **SLOW) as client:
         await client.speak("u", LONG, end=True, pace="fast")
         await client.until("audio")
-        (connection,) = server.connections
-        assert connection.session
+        (served,) = server.connections
+        assert served.session
         client.socket.transport.pause_reading()
         await server.engines.idle.wait()
-        assert connection.session.outbox.bytes < 16_000
+        assert served.session.outbox.bytes < 16_000
         client.socket.transport.resume_reading()
         error, done = (await client.until("done"))[-2:]
         assert (error["code"], error["limit"]) == ("slow_client", "stall_seconds")
         assert done["reason"] == "error"
         assert await client.alive()
+
+
+@asynchronous
+async def test_the_last_audio_and_done_come_before_the_close() -> None:
+    """Under back-pressure too: the drain ends while much of the audio still waits."""
+    async with gateway(step=0.0, drain_seconds=60) as server, peer(server, **SLOW) as client:
+        await client.speak("u", "word " * 1_000, end=True, pace="fast")
+        await client.until("audio")
+        client.socket.transport.pause_reading()
+        (served,) = server.connections
+        assert served.session
+        await until(lambda: served.session.outbox.held)
+        draining = asyncio.create_task(server.drain())
+        client.socket.transport.resume_reading()
+        code, seen = await client.closed()
+        await draining
+        assert (code, seen[-1]["type"], seen[-1]["reason"]) == (1012, "done", "eos")
+        assert len(audio_of(seen, "u")) == 2_999  # and the one before
+
+
+@asynchronous
+async def test_a_client_that_never_reads_its_last_words_is_cut(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "CLOSE_SECONDS", 0.1)
+    async with gateway(step=0.0) as server, peer(server, **SLOW) as client:
+        await client.speak("u", LONG, end=True, pace="fast")
+        await client.until("audio")
+        client.socket.transport.pause_reading()
+        (served,) = server.connections
+        await until(lambda: served.session is not None and served.session.outbox.held)
+        await client.send(type="hello")  # too late: fatal
+        await served.wait_closed()
+        client.socket.transport.abort()
 
 
 @asynchronous
@@ -80,11 +117,11 @@ async def test_text_beyond_the_limit_waits_in_the_socket() -> None:
         for letter in text:
             await client.send(type="text", utterance="u", text=letter)
         await client.send(type="end", utterance="u")
-        (connection,) = server.connections
-        assert connection.session
+        (served,) = server.connections
+        assert served.session
         most = 0
         while (message := await client.next())["type"] != "done":
-            live = connection.session.live.get("u")
+            live = served.session.live.get("u")
             most = max(most, live.pending_chars if live else 0)
         assert (message["reason"], message["samples"]) == ("eos", 900 * 1920)
         assert 50 < most <= 101

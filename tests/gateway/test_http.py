@@ -85,6 +85,8 @@ async def test_wrong_methods_and_paths_are_told(tmp_path: Path) -> None:
         assert (await http(server, "POST", "/v1/speech", Content_Length="0"))[0] == 405
         status, _, _ = await http(server, "GET", "/v1/speech")
         assert status == 426  # a WebSocket, not a page
+        status, headers, _ = await http(server, "POST", "/v1/audio/speech", Content_Length="9")
+        assert (status, headers["allow"]) == (405, "GET, HEAD")
         assert (await http(server, "GET", "/v1/speak"))[0] == 404
         async with peer(server) as client:
             assert await client.alive()
