@@ -10,7 +10,10 @@ import { AT_ONCE } from './typist.js';
 import { ending, trouble } from './words.js';
 
 const page = Object.fromEntries([...document.querySelectorAll('[id]')].map((node) => [node.id, node]));
-const player = new Player({ onreport: (report) => take?.report(report) });
+const player = new Player({
+  onreport: (report) => take?.report(report),
+  onstate: () => take && show(take),
+});
 const client = new Client(new URL('v1/speech', document.baseURI).href.replace(/^http/, 'ws'), {
   token: sessionStorage.getItem('key') ?? '',
   onlost: showLost,
@@ -42,6 +45,7 @@ function request() {
     voice: { design: page.voice.textContent.trim() || page.voice.dataset.placeholder },
     language: page.language.value,
     seed: Number(page.seed.value),
+    progress: true,
   };
 }
 
@@ -58,7 +62,7 @@ function show(current) {
   page.ttfa.textContent = take.firstSound === null ? '–' : milliseconds(take.firstSound);
   page.early.textContent = early();
   page.lead.textContent = take.live ? `${take.lead.toFixed(1)} s` : '–';
-  page.gaps.textContent = take.firstSound === null ? '–' : String(take.underruns);
+  page.gaps.textContent = take.firstSound === null ? '–' : String(take.gaps);
   say(...sentence());
   draw();
   if (client.ready) showServer(client.ready);
@@ -71,7 +75,9 @@ function sentence() {
       return ['Opening the voice.'];
     case 'speaking':
       if (take.firstSound === null) return ['Drawing breath.'];
-      return [take.starved ? 'Waiting for more.' : 'Speaking.'];
+      if (player.state !== 'running') return ['The browser has paused the sound.', 'trouble'];
+      if (take.starved) return [take.textShort ? 'Waiting for words.' : 'Waiting for more.'];
+      return ['Speaking.'];
     case 'stopped':
       return ['Stopped.'];
     case 'failed':
@@ -159,6 +165,7 @@ function keep(on) {
   kept = on;
   page.keep.setAttribute('aria-pressed', String(on));
   page.keep.textContent = on ? 'kept' : 'new each time';
+  page.keep.title = on ? 'Take a new voice number each time' : 'Keep this voice number';
 }
 
 // --- the sentence
@@ -167,6 +174,15 @@ function fit() {
   const length = page.voice.textContent.length + page.text.textContent.length;
   page.text.closest('.sentence').dataset.length = length > 700 ? 'page' : length > 260 ? 'long' : '';
   page.says.textContent = page.voice.textContent.includes(',') ? ', says:' : ' says:';
+}
+
+// Browsers without plaintext-only: paste without the markup.
+function editPlainly(slot) {
+  slot.contentEditable = 'true';
+  slot.addEventListener('paste', (event) => {
+    event.preventDefault();
+    document.execCommand('insertText', false, event.clipboardData.getData('text/plain'));
+  });
 }
 
 function write({ voice, text }) {
@@ -194,7 +210,7 @@ function listExamples() {
 function theme(dark) {
   document.documentElement.dataset.theme = dark ? 'dark' : 'light';
   page.theme.textContent = dark ? 'light' : 'dark';
-  page.theme.setAttribute('aria-pressed', String(dark));
+  page.theme.setAttribute('aria-label', `${page.theme.textContent} colours`);
   draw();
 }
 
@@ -218,6 +234,7 @@ page.key.addEventListener('submit', (event) => {
 });
 page.text.addEventListener('input', () => (ownText = page.text.textContent.trim() !== ''));
 for (const slot of [page.voice, page.text]) {
+  if (slot.contentEditable !== 'plaintext-only') editPlainly(slot);
   slot.addEventListener('input', () => {
     if (!slot.textContent.trim()) slot.replaceChildren();
     fit();
@@ -240,6 +257,9 @@ page.theme.addEventListener('click', () => {
   theme(dark);
 });
 addEventListener('resize', draw);
+document.addEventListener('visibilitychange', () => {
+  if (!document.hidden && take?.live) player.resume();
+});
 
 listExamples();
 newSeed();

@@ -3,16 +3,22 @@
 
 const supported = typeof Highlight !== 'undefined' && CSS.highlights !== undefined;
 
+let shown = '';
+
 // Everything past `heard` is shown as written, everything past `written` as unwritten. Offsets in UTF-16 units.
 export function shade(element, heard, written) {
-  if (!supported) return;
+  const state = `${heard} ${written}`;
+  if (!supported || state === shown) return;
+  shown = state;
   const length = element.textContent.length;
   CSS.highlights.set('written', new Highlight(range(element, heard, Math.max(heard, written))));
   CSS.highlights.set('unwritten', new Highlight(range(element, Math.max(heard, written), length)));
 }
 
 export function unshade() {
-  if (supported) CSS.highlights.clear();
+  if (shown === '') return;
+  shown = '';
+  CSS.highlights.clear();
 }
 
 function range(element, start, end) {

@@ -4,14 +4,17 @@
 import { BUCKETS, FIELDS, HEADER } from './report.js';
 import { FINISHED, PLAYING, STARVED } from './voice.js';
 
+const UNLOCK_MS = 4000;
 const MODULE = new URL('./worklet.js', import.meta.url);
 
 export class NoSound extends Error {}
 
 export class Player {
   // onreport(report): what the audio thread played, 25 times a second of sounding clock.
-  constructor({ onreport = () => {} } = {}) {
+  // onstate(state): 'running', 'suspended' or, on iOS, 'interrupted': the browser has paused the sound.
+  constructor({ onreport = () => {}, onstate = () => {} } = {}) {
     this.onreport = onreport;
+    this.onstate = onstate;
     this.context = null;
     this.node = null;
     this.loading = null;
@@ -35,13 +38,19 @@ export class Player {
       this.context.close();
       throw new NoSound('No server answers. Speak tries again.');
     }
-    await running;
+    await Promise.race([running, refusal(this.context)]);
+  }
+
+  // Goes on after the browser has paused the sound; what was not played yet is still there.
+  resume() {
+    if (this.context?.state !== 'closed') this.context?.resume().catch(() => {});
   }
 
   build() {
     this.context = new AudioContext({ latencyHint: 'interactive' });
     this.node = null;
     this.waiting = [];
+    this.context.onstatechange = () => this.onstate(this.state);
     this.tracks.clear();
     const { context } = this;
     this.loading = context.audioWorklet.addModule(MODULE).then(() => {
@@ -131,4 +140,14 @@ export class Player {
     for (const entry of this.tracks) if (entry[1].id === id) return entry;
     return [null, { rate: 24000 }];
   }
+}
+
+// Rejects where the browser neither starts the sound nor says why.
+function refusal(context) {
+  return new Promise((_, reject) => {
+    setTimeout(() => {
+      if (context.state === 'running') return;
+      reject(new NoSound('The browser does not let sound start. Allow it for this page, then speak again.'));
+    }, UNLOCK_MS);
+  });
 }

@@ -4,6 +4,7 @@
 import { AT_ONCE, Typist } from './typist.js';
 
 const REPORT_SECONDS = 0.25;
+const LAST_WORD = 16; // characters
 
 export class Take {
   // request: fields of `speak`. onchange(take): something worth showing has changed.
@@ -26,7 +27,9 @@ export class Take {
     this.textEnded = null; // time
     this.samples = 0; // received
     this.played = 0; // samples
-    this.underruns = 0;
+    this.underruns = 0; // the loudspeaker ran dry
+    this.pauses = 0; // of these, because no text was there to be spoken
+    this.fed = 0; // characters the engine has taken
     this.playing = false;
     this.starved = false;
     this.lead = 0; // seconds received and not yet played
@@ -38,6 +41,15 @@ export class Take {
 
   get now() {
     return performance.now() / 1000 - this.pressed;
+  }
+
+  // Speech has caught up with the writing. The engine keeps the last, perhaps unfinished word back.
+  get textShort() {
+    return this.textEnded === null && this.fed > 0 && this.written - this.fed < LAST_WORD;
+  }
+
+  get gaps() {
+    return this.underruns - this.pauses;
   }
 
   get live() {
@@ -53,6 +65,7 @@ export class Take {
       this.utterance = await this.client.speak(this.opening(), {
         started: (message) => this.change({ started: message }),
         audio: (message) => this.hear(message),
+        progress: ({ chars }) => (this.fed = chars),
         done: (message) => this.finish(message),
         error: (error) => this.fail(error),
       });
@@ -136,6 +149,7 @@ export class Take {
       this.writtenAtSound = writtenBy(this.sent, this.firstSound);
     }
     const { played, underruns, starved, playing } = report;
+    if (this.textShort) this.pauses += underruns - this.underruns;
     this.lead = report.buffered / report.rate;
     if (report.at - this.reported >= REPORT_SECONDS || report.finished) {
       this.reported = report.at;
@@ -150,7 +164,9 @@ export class Take {
   heardCharacters(samples) {
     const guess = Math.max(this.samples, (this.text.length / 15) * (this.rate ?? 24000));
     const total = this.done ? this.samples : guess;
-    return total === 0 ? 0 : Math.min(this.written, Math.round((this.text.length * samples) / total));
+    const reached = total === 0 ? 0 : Math.round((this.text.length * samples) / total);
+    if (reached === 0) return 0;
+    return Math.min(this.written, reached + this.text.slice(reached).search(/\s|$/)); // whole words
   }
 
   change(values) {

@@ -1,4 +1,4 @@
-"""The page with the real gateway, its engine and the embedded voice: from the press to the loudspeaker."""
+"""The page with the real gateway, engine and embedded voice: from the press to the loudspeaker."""
 
 from __future__ import annotations
 
