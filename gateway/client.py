@@ -5,7 +5,8 @@
         async for audio in utterance: ...
 
 The client names utterances and never uses a name twice, so late audio of a cancelled one falls to
-the floor. A connection that closed while nothing was spoken opens again with the next `speak`.
+the floor. A connection that breaks opens again: with the next `speak`, or at once for utterances of
+which nothing was heard yet; their text is sent again.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import asyncio
 import ipaddress
 import itertools
 import logging
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -26,7 +29,8 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.protocol import State
 from websockets.typing import Subprotocol
 
-from .listener import Audio, Done, Speech, SpeechError, Text, Utterance
+from .listener import Text, Utterance
+from .speech import Audio, Done, Speech, SpeechError
 
 __all__ = ["Audio", "Client", "Done", "Speech", "SpeechError", "Utterance", "connect", "speak"]
 
@@ -36,6 +40,9 @@ URL = "ws://127.0.0.1:8000/v1/speech"
 SUBPROTOCOL = Subprotocol("vivavoce.v1.msgpack")
 OPEN_SECONDS = 15.0
 PING_TIMEOUT = 60.0  # pongs queue behind audio under load
+RETRY_SECONDS = 15.0  # for a server to come back to utterances that have not begun
+RETRY_PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)
+PASSING = ("busy", "draining", "connection_lost")  # refusals of a connection that may soon be none
 
 
 @asynccontextmanager
@@ -67,17 +74,19 @@ class Client:
         self._names = itertools.count(1)
         self._fatal: SpeechError | None = None
         self._opening = asyncio.Lock()
+        self._revival: asyncio.Task[None] | None = None
+        self._closing = False
 
     @property
     def rate(self) -> int:
         """Samples a second of the codec, and of audio in the default format."""
         return int(self.server["rate"])
 
-    async def open(self) -> None:
-        """Connect unless connected. Raises SpeechError, OSError, TimeoutError."""
+    async def open(self) -> ClientConnection:
+        """Connect unless connected. Raises SpeechError, and OSError when nothing answers."""
         async with self._opening:
             if self._socket and self._socket.protocol.state is State.OPEN:
-                return
+                return self._socket
             if self._reader:
                 await self._reader
             headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
@@ -108,8 +117,14 @@ class Client:
             self.server = ready
             self._socket = socket
             self._reader = asyncio.create_task(self._read(socket), name="speech reader")
+            return socket
 
     async def close(self) -> None:
+        """Close the connection; what still speaks is cancelled."""
+        self._closing = True
+        if self._revival:
+            self._revival.cancel()
+            await asyncio.wait({self._revival})
         if self._socket:
             await self._socket.close()
         if self._reader:
@@ -147,12 +162,8 @@ class Client:
         if isinstance(text, str) and len(text.encode()) <= limit:
             message |= {"text": text, "end": True}
             text = None
-        self._live[name] = utterance
-        try:
-            await self._send(message | fields)
-        except SpeechError:
-            self._live.pop(name, None)
-            raise
+        self._live[name] = utterance  # no await since `open`: the reader that sees it lost is alive
+        await utterance.open(message | fields)
         if text is not None:
             utterance.feed(text)
         return utterance
@@ -164,8 +175,11 @@ class Client:
 
     async def _send(self, message: dict[str, Any]) -> None:
         assert self._socket
+        await self._send_on(self._socket, message)
+
+    async def _send_on(self, socket: ClientConnection, message: dict[str, Any]) -> None:
         try:
-            await self._socket.send(msgpack.packb(message))
+            await socket.send(msgpack.packb(message))
         except ConnectionClosed as closed:
             raise self._fatal or _lost(closed) from closed
 
@@ -181,9 +195,49 @@ class Client:
             lost = SpeechError("bad_message", f"the server said what is not protocol v1: {error}")
             await socket.close(1002)
         finally:
-            live, self._live = self._live, {}
-            for utterance in live.values():
-                utterance.fail(lost)
+            self._lose(lost)
+
+    def _lose(self, lost: SpeechError) -> None:
+        """The connection is gone: utterances not heard yet begin again, the others fail."""
+        live, self._live = list(self._live.values()), {}
+        may_return = not self._closing and self._fatal is None
+        again = [u for u in live if u.replayable and may_return]
+        for utterance in live:
+            if utterance not in again:
+                utterance.lose(lost)
+        if again:
+            self._revival = asyncio.create_task(self._revive(again, lost), name="speech revival")
+
+    async def _revive(self, again: list[Utterance], lost: SpeechError) -> None:
+        socket = None
+        try:
+            socket = await self._reopen()
+            self._live |= {utterance.name: utterance for utterance in again}
+        except SpeechError as error:
+            lost = error
+        except OSError:
+            pass  # still nothing there: the loss itself says it best
+        finally:
+            if socket is None:
+                for utterance in again:
+                    utterance.lose(lost)
+        if socket:
+            for utterance in again:
+                await utterance.replay(partial(self._send_on, socket))
+
+    async def _reopen(self) -> ClientConnection:
+        """Open, with patience for a server that restarts."""
+        deadline = time.monotonic() + RETRY_SECONDS
+        pauses = itertools.chain(RETRY_PAUSES, itertools.repeat(RETRY_PAUSES[-1]))
+        while True:
+            try:
+                return await self.open()
+            except (OSError, SpeechError) as error:
+                passing = isinstance(error, OSError) or error.code in PASSING
+                pause = next(pauses)
+                if not passing or time.monotonic() + pause > deadline:
+                    raise
+            await asyncio.sleep(pause)
 
     def _receive(self, message: dict[str, Any]) -> None:
         utterance = self._live.get(message.get("utterance") or "")

@@ -1,93 +1,25 @@
 """The client's side of one utterance: its text on the way out, its audio on the way in.
 
-Law: after `cancel` no audio comes out, after `over` nothing goes in.
+Laws: after `cancel` no audio comes out; after `over` nothing goes in; until the first audio every
+message is kept, so that another connection can take the utterance over.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterable, Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, fields
 from typing import Any
+
+from .speech import Audio, Done, SpeechError
 
 Text = str | AsyncIterable[str] | None
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 SAMPLE_RATE = 24_000  # of the codec; `backlog` is counted by it
 STILL_SPEAKING = ("text_timeout",)  # errors after which the utterance goes on to its `done`
-
-
-class SpeechError(Exception):
-    """The server's `error`, or the connection's end. `code` is stable: docs/protocol.md lists them.
-
-    Besides those: `connection_lost`, `refused` (no speech socket there).
-    """
-
-    def __init__(self, code: str, message: str, retry_ms: int | None = None) -> None:
-        super().__init__(f"{code}: {message}")
-        self.code = code
-        self.message = message
-        self.retry_ms = retry_ms
-
-    @classmethod
-    def read(cls, error: dict[str, Any]) -> SpeechError:
-        return cls(error["code"], error["message"], error.get("retry_ms"))
-
-
-class Audio(bytes):
-    """A piece of speech as bytes, by default s16le. `start` and `samples` place it in samples."""
-
-    start: int
-    samples: int
-
-    @classmethod
-    def read(cls, message: dict[str, Any]) -> Audio:
-        audio = cls(message["pcm"])
-        audio.start = message["start"]
-        audio.samples = message["samples"]
-        return audio
-
-
-@dataclass(frozen=True)
-class Done:
-    """The server's account of an utterance. What it does not say is None."""
-
-    reason: str  # eos | empty | cancelled | length | guard_silence | guard_loop | text_timeout
-    samples: int
-    segments: int | None = None
-    ttfa_ms: float | None = None
-    audible_ms: float | None = None
-    rtf: float | None = None
-    text_wait_ms: float | None = None
-    engine_wait_ms: float | None = None
-    heard: str | None = None
-    remaining: str | None = None
-    estimated: bool | None = None
-
-    @property
-    def whole(self) -> bool:
-        """Whether the text was spoken to its natural end."""
-        return self.reason in ("eos", "empty")
-
-    @classmethod
-    def read(cls, message: dict[str, Any]) -> Done:
-        return cls(**{f.name: message[f.name] for f in fields(cls) if f.name in message})
-
-
-class Speech(bytes):
-    """All audio of an utterance, with its `rate` and the server's account `done`."""
-
-    rate: int
-    done: Done
-
-    @classmethod
-    def of(cls, pieces: Iterable[bytes], rate: int, done: Done) -> Speech:
-        speech = cls(b"".join(pieces))
-        speech.rate = rate
-        speech.done = done
-        return speech
+REPLAYS = 3  # connections that may break before an utterance gives up
 
 
 class Utterance:
@@ -111,42 +43,70 @@ class Utterance:
         self._feeder: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._errands: set[asyncio.Task[None]] = set()
+        self._kept: list[dict[str, Any]] = []  # what was said until the first audio
+        self._replays = 0
+        self._order = asyncio.Lock()
 
     @property
     def over(self) -> bool:
         """Whether nothing more will come from the server."""
         return self._done is not None or self._error is not None
 
+    @property
+    def replayable(self) -> bool:
+        """Whether nothing was heard yet, so that it may begin again elsewhere."""
+        unheard = not (self.over or self._cancelled or self.samples)
+        return unheard and bool(self._kept) and self._replays < REPLAYS
+
     # Out
+
+    async def open(self, speak: dict[str, Any]) -> None:
+        """Send the `speak` that opens it."""
+        await self._keep(speak)
+
+    async def replay(self, send: Send) -> None:
+        """Say all of it again, through a connection that knows nothing of it."""
+        self._replays += 1
+        async with self._order:
+            if self._cancelled:
+                self.lose(SpeechError("connection_lost", "cancelled meanwhile"))
+                return
+            self._kept[0].pop("continues", None)  # a name of the connection that is gone
+            if self.seed is not None:
+                self._kept[0]["seed"] = self.seed
+            with suppress(SpeechError):  # gone again: its reader knows
+                for message in self._kept.copy():
+                    await send(message)
 
     async def send(self, text: str) -> None:
         """More text; it may end in mid-word. After the utterance's end it falls to the floor."""
         step = max(1, self._text_bytes // 4)  # UTF-8 takes at most four bytes a character
         for at in range(0, len(text), step):
-            await self._tell("text", text=text[at : at + step])
+            await self._keep({"type": "text", "text": text[at : at + step]})
 
     async def flush(self) -> int:
         """Speak all text so far to its end, whether or not more comes; `flushed` waits for it."""
         self._flushes += 1
         number = self._flushes
-        await self._tell("flush")
+        await self._keep({"type": "flush"})
         return number
 
     async def end(self) -> None:
         """No more text."""
-        await self._tell("end")
+        await self._keep({"type": "end"})
 
     async def played(self, samples: int) -> None:
         """Report how much has been heard: it paces the server and places a later `cancel`."""
-        await self._tell("played", samples=samples)
+        await self._tell({"type": "played", "samples": samples})
 
     async def cancel(self, played: int | None = None) -> None:
         """Stop now: no audio follows. `played`: the samples that were heard."""
         self._cancelled = True
         self._drop()
         self._stop_feeding()
-        await self._tell("cancel", **({} if played is None else {"played": played}))
         self._change()
+        with suppress(SpeechError):  # no connection: nothing speaks there
+            await self._tell({"type": "cancel"} | ({} if played is None else {"played": played}))
 
     def feed(self, text: str | AsyncIterable[str]) -> None:
         """Send `text` as it comes, then `end`, beside whatever else happens."""
@@ -164,9 +124,20 @@ class Utterance:
             if not self.over:
                 await self._give_up(error)
 
-    async def _tell(self, kind: str, **more: Any) -> None:
+    async def _keep(self, message: dict[str, Any]) -> None:
+        """Send what must not be lost with a connection."""
+        async with self._order:
+            if not self.samples:
+                self._kept.append(message | {"utterance": self.name})
+            try:
+                await self._tell(message)
+            except SpeechError:
+                if not self.replayable:
+                    raise
+
+    async def _tell(self, message: dict[str, Any]) -> None:
         if not self.over:
-            await self._send({"type": kind, "utterance": self.name} | more)
+            await self._send(message | {"utterance": self.name})
 
     # In
 
@@ -231,8 +202,16 @@ class Utterance:
             self._stop_feeding()
             self._change()
 
+    def lose(self, error: SpeechError) -> None:
+        """The connection is gone for good. What was cancelled has thereby ended as asked."""
+        if self._cancelled and not self.over:
+            self._done = Done("cancelled", self.samples)
+            self._change()
+        self.fail(error)
+
     def _hear(self, audio: Audio) -> None:
         self.samples = audio.start + audio.samples
+        self._kept.clear()
         if self._cancelled:
             return
         self._unread.append(audio)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -222,27 +223,110 @@ async def test_a_key_opens_the_door_and_a_wrong_one_does_not() -> None:
         assert refused.value.code == "unauthorized"
 
 
+@asynccontextmanager
+async def back_again(port: int) -> AsyncIterator[Server]:
+    """A server where one was before."""
+    server = Server(GatewayConfig(port=port, worker=FAKE, drain_seconds=0.0))
+    server.bind()
+    try:
+        await server.start()
+        yield server
+    finally:
+        await server.stop()
+
+
+async def lose(server: Server) -> None:
+    """Break every connection as a network does: without a word."""
+    for connection in list(server.connections):
+        connection.transport.abort()
+
+
 @asynchronous
-async def test_a_lost_connection_fails_what_was_spoken_and_the_next_speak_opens_it_again() -> None:
+async def test_a_lost_connection_fails_what_was_heard_and_the_next_speak_opens_it_again() -> None:
     async with gateway() as server:
         client = Client(url(server))
         await client.open()
         utterance = await client.speak(MAN, LONG)
         await anext(utterance)
-        port = server.port
     with pytest.raises(SpeechError) as lost:
         async for _ in utterance:
             pass
     assert lost.value.code == "connection_lost"
-    restarted = Server(GatewayConfig(port=port, worker=FAKE, drain_seconds=0.0))
-    restarted.bind()
-    try:
-        await restarted.start()
+    async with back_again(server.port):
         again = await client.speak(MAN, "back again")
         assert len([audio async for audio in again]) == 6
         await client.close()
-    finally:
-        await restarted.stop()
+
+
+@asynchronous
+async def test_text_of_which_nothing_was_heard_is_sent_again() -> None:
+    async with gateway() as server:
+        client = Client(url(server))
+        await client.open()
+        more = asyncio.Event()
+        whole = await client.speak(MAN, seed=5)
+        fed = await client.speak(MAN, starved("one", more, " two three"))
+        await whole.send("on")
+    await whole.send("e two ")  # said while there is no connection
+    async with back_again(server.port):
+        more.set()
+        flush = await whole.flush()
+        assert await whole.flushed(flush) == 6 * FRAME
+        await whole.end()
+        assert len([audio async for audio in whole]) == 6
+        assert whole.seed == 5
+        assert len([audio async for audio in fed]) == 9
+        await client.close()
+
+
+@asynchronous
+async def test_a_broken_connection_to_a_living_server_is_mended_at_once() -> None:
+    async with gateway() as server, connect(url(server)) as client:
+        utterance = await client.speak(MAN)
+        seed = await utterance.started()
+        await lose(server)
+        await utterance.send("well")
+        await utterance.end()
+        assert len([audio async for audio in utterance]) == 3
+        assert await utterance.started() == seed
+
+
+@asynchronous
+async def test_a_cancel_without_a_connection_is_a_cancel() -> None:
+    async with gateway() as server:
+        client = Client(url(server))
+        await client.open()
+        utterance = await client.speak(MAN)
+    await utterance.cancel()
+    assert [audio async for audio in utterance] == []
+    async with back_again(server.port):
+        done = await utterance.done()
+        assert (done.reason, done.samples) == ("cancelled", 0)
+        await client.close()
+
+
+@asynchronous
+async def test_a_server_that_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gateway.client.RETRY_SECONDS", 0.1)
+    async with gateway() as server:
+        client = Client(url(server))
+        await client.open()
+        utterance = await client.speak(MAN)
+    with pytest.raises(SpeechError) as lost:
+        await utterance.done()
+    assert lost.value.code == "connection_lost"
+    await client.close()
+
+
+@asynchronous
+async def test_a_client_that_closes_ends_what_waits_for_a_server() -> None:
+    async with gateway() as server:
+        client = Client(url(server))
+        await client.open()
+        utterance = await client.speak(MAN)
+    await client.close()
+    with pytest.raises(SpeechError):
+        await utterance.done()
 
 
 @asynchronous

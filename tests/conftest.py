@@ -1,0 +1,10 @@
+"""What every test may rely on: one thread for torch, no hub, no settings of the caller's."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["HF_HUB_OFFLINE"] = "1"
+for name in [n for n in os.environ if n.startswith("VIVAVOCE_") or n in ("HOST", "PORT")]:
+    del os.environ[name]
