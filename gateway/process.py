@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import shutil
 import sys
 import tempfile
@@ -52,6 +51,7 @@ class EngineProcess:
         # A session of its own: Ctrl-C in the terminal is the gateway's to answer.
         self._process = process = await asyncio.create_subprocess_exec(
             sys.executable,
+            "-u",
             *self.config.worker,
             "--socket",
             str(path),
@@ -59,7 +59,6 @@ class EngineProcess:
             stdin=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
             start_new_session=True,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},
         )
         log.info("engine process %d started", process.pid)
         assert process.stderr
