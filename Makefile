@@ -7,7 +7,7 @@ READY := .venv/ready
 UNASKED := gpu or weights or slow or parity or asr or load
 
 # What `make test` can run here. What it cannot is said loudly, before and after.
-CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
+CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 DESK := $(shell command -v pulseaudio >/dev/null && command -v parec >/dev/null && ldconfig -p 2>/dev/null | grep -o -m1 libportaudio.so.2)
 ABSENT := $(if $(CHROMIUM),,browser) $(if $(DESK),,desk)
 SAY_ABSENT = @$(if $(strip $(ABSENT)),echo "*** NOT RUN HERE: $(strip $(ABSENT)) TESTS. They need (Debian): apt install $(if $(CHROMIUM),,chromium) $(if $(DESK),,pulseaudio pulseaudio-utils libasound2-plugins libportaudio2) ***" >&2,true)
