@@ -13,7 +13,7 @@ import typer
 import uvloop
 
 from .admission import digests
-from .config import EngineArguments, GatewayConfig
+from .config import EngineArguments, GatewayConfig, Limits
 from .logs import set_up
 from .process import EngineFailed
 from .server import Server
@@ -48,7 +48,9 @@ def serve(
     device: Annotated[
         str, typer.Option(envvar="VIVAVOCE_DEVICE", help="auto, cpu or cuda.")
     ] = "auto",
-    host: Annotated[str, typer.Option(envvar="HOST", help="Address to listen on.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(envvar="VIVAVOCE_HOST", help="Address to listen on.")
+    ] = "127.0.0.1",
     port: Annotated[
         int, typer.Option(envvar="PORT", min=0, max=65535, help="Port; 0 takes a free one.")
     ] = 8000,
@@ -71,6 +73,10 @@ def serve(
     drain_seconds: Annotated[
         float, typer.Option(min=0, help="Time for running utterances to end at shutdown.")
     ] = 5.0,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(help="A limit of the protocol, e.g. utterances=4 or idle_seconds=60."),
+    ] = None,
     log_format: Annotated[str, typer.Option(help="text or json.")] = "text",
     worker: Annotated[
         str, typer.Option(hidden=True, help="The module that runs as the engine.")
@@ -88,6 +94,7 @@ def serve(
         queue=queue,
         drain_seconds=drain_seconds,
         worker=("-m", worker),
+        limits=_limits(limit or []),
         engine=EngineArguments(model, device, slots, queue=queue + max(slots, MOST_SLOTS)),
     )
     raise typer.Exit(uvloop.run(run(config)))
@@ -178,6 +185,13 @@ async def _until(event: asyncio.Event, work: object) -> bool:
         return False
     await task
     return True
+
+
+def _limits(pairs: list[str]) -> Limits:
+    try:
+        return Limits.of(pairs)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--limit") from error
 
 
 def _keys(path: Path | None) -> frozenset[bytes]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 _HERE = Path(__file__).resolve().parent
 WEB = _HERE / "web" if (_HERE / "web").is_dir() else _HERE.parent / "web"  # wheel, checkout
@@ -31,6 +33,23 @@ class Limits:
     stall_seconds: float = 10.0  # a client that drains nothing
     outbox_high: int = 262_144  # above it the connection's utterances are held ...
     outbox_low: int = 65_536  # ... below it they go on
+
+    @classmethod
+    def of(cls, pairs: Iterable[str]) -> Limits:
+        """The defaults with `name=value` pairs in place of some. Raises ValueError."""
+        kinds: dict[str, Any] = {f.name: type(f.default) for f in fields(cls)}
+        values: dict[str, Any] = {}
+        for pair in pairs:
+            name, _, value = pair.partition("=")
+            if name not in kinds:
+                raise ValueError(f"no limit {name!r}; there are {', '.join(kinds)}")
+            values[name] = kinds[name](value)
+            if not values[name] > 0:
+                raise ValueError(f"{name} must be above 0")
+        limits = cls(**values)
+        if limits.outbox_low >= limits.outbox_high:
+            raise ValueError("outbox_low must be below outbox_high")
+        return limits
 
 
 @dataclass(frozen=True)

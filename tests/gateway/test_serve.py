@@ -48,7 +48,7 @@ async def serving(*arguments: str, port: int = 0, **environment: str) -> AsyncIt
         *arguments,
         stderr=asyncio.subprocess.PIPE,
         cwd=ROOT,
-        env=os.environ | {"PORT": str(port), "HOST": "127.0.0.1"} | environment,
+        env=os.environ | {"PORT": str(port)} | environment,
     )
     try:
         yield Serving(process)
@@ -150,6 +150,19 @@ async def test_a_model_that_cannot_be_loaded_ends_with_2() -> None:
         log = "".join(served.lines)
         assert "there is no checkpoint at missing" in log
         assert "Traceback" not in log
+
+
+@asynchronous
+async def test_limits_are_set_by_name_and_wrong_ones_refused() -> None:
+    async with serving("--limit", "utterances=2") as served:
+        port = int((await served.line(READY))[1])
+        url = f"ws://127.0.0.1:{port}/v1/speech?format=json"
+        async with connect(url, proxy=None) as ws:
+            assert json.loads(await ws.recv())["limits"]["utterances"] == 2
+    for wrong in ("utterance=2", "utterances", "utterances=0", "outbox_low=999999"):
+        async with serving("--limit", wrong) as served:
+            assert await served.status() == 2
+            assert "engine process" not in "".join(served.lines)
 
 
 @asynchronous
