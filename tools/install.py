@@ -62,7 +62,7 @@ def make_environment(folder: Path) -> Path:
         if answer.returncode == 0 and answer.stdout.split() == [*map(str, sys.version_info[:2])]:
             return python
     print(f"making {folder}", flush=True)
-    venv.create(folder, with_pip=True, clear=folder.exists())
+    venv.create(folder, with_pip=True, clear=folder.exists(), symlinks=os.name != "nt")
     return python
 
 
