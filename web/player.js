@@ -1,5 +1,5 @@
 // The page's loudspeaker: one AudioContext, one worklet, many utterances, each by a name of the caller's.
-// Knows no socket. Times are seconds on performance.now(); samples are the utterance's own.
+// Knows no socket. Times are seconds on performance.now(), at the ear; samples are the utterance's own.
 
 import { BUCKETS, FIELDS, HEADER } from './report.js';
 import { FINISHED, PLAYING, STARVED } from './voice.js';
@@ -94,15 +94,21 @@ export class Player {
     this.tracks.delete(name);
   }
 
-  // Samples of that utterance that have left the loudspeaker, as near as the browser lets us know:
-  // the last report carried on by the clock, less what is still in the device's own buffer.
+  // Samples of that utterance that have reached the ear, as near as the browser lets us know.
   heard(name) {
-    const { last, context } = this;
+    const { last } = this;
     if (last === null || last.name !== name) return 0;
-    const since = last.playing ? performance.now() / 1000 - last.at : 0;
-    const ahead = Math.min(since * last.rate, last.buffered);
-    const latency = (context.outputLatency || context.baseLatency || 0) * last.rate;
-    return Math.max(0, Math.round(last.played + ahead - latency));
+    const most = last.played + (last.playing ? last.buffered : 0);
+    const samples = last.played + (this.earClock() - last.clock) * last.rate;
+    return Math.round(Math.min(most, Math.max(0, samples)));
+  }
+
+  // The audio clock of what the device plays just now: behind currentTime by the output's latency.
+  earClock() {
+    const { context } = this;
+    const { contextTime, performanceTime } = context.getOutputTimestamp?.() ?? {};
+    if (performanceTime > 0) return contextTime + (performance.now() - performanceTime) / 1000;
+    return context.currentTime - (context.outputLatency || context.baseLatency || 0);
   }
 
   post(message, transfer = []) {
@@ -113,8 +119,8 @@ export class Player {
   receive(numbers) {
     const { context } = this;
     const now = performance.now() / 1000;
-    const clock = context.currentTime;
-    const when = (frame) => (frame < 0 ? null : now - (clock - frame / context.sampleRate));
+    const ear = this.earClock();
+    const when = (frame) => (frame < 0 ? null : now - (ear - frame / context.sampleRate));
     const [name, track] = this.track(numbers[FIELDS.id]);
     this.last = {
       name,

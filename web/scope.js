@@ -121,7 +121,7 @@ export class Scope {
     c.lineCap = 'round';
     c.beginPath();
     let i = firstFrom(peaks, view.from);
-    while (i < peaks.length) {
+    while (i < peaks.length && peaks[i][0] <= view.now) {
       const column = Math.floor(view.x(peaks[i][0]) / 3);
       let low = 0;
       let high = 0;

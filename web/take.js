@@ -34,8 +34,7 @@ export class Take {
     this.starved = false;
     this.lead = 0; // seconds received and not yet played
     this.firstAudio = null; // time the first audio message arrived
-    this.firstSound = null; // time of the first audible sample at the worklet's output
-    this.writtenAtSound = 0; // characters sent by then
+    this.firstSound = null; // time the first audible sample reached the ear
     this.reported = -1;
   }
 
@@ -57,8 +56,9 @@ export class Take {
   }
 
   async start() {
+    // First of all, while the press still counts; the server need not wait for the loudspeaker.
+    this.player.unlock().catch((error) => this.fail(error));
     try {
-      await this.player.unlock();
       const ready = await this.client.connect();
       if (!this.live) return;
       this.rate = ready.rate;
@@ -69,6 +69,7 @@ export class Take {
         done: (message) => this.finish(message),
         error: (error) => this.fail(error),
       });
+      if (!this.live) return this.utterance.cancel(0);
       this.player.open(this.utterance.name, ready.rate);
       this.change({ phase: 'speaking' });
       if (this.atOnce) this.wholeText();
@@ -130,6 +131,7 @@ export class Take {
   fail(error) {
     if (!this.live) return;
     this.typist.stop();
+    this.utterance?.cancel(this.player.heard(this.utterance.name));
     if (this.utterance) this.player.end(this.utterance.name); // what has arrived may still be heard
     this.change({ phase: 'failed', error });
   }
@@ -146,7 +148,6 @@ export class Take {
     if (report.name === null || report.name !== this.utterance?.name) return;
     if (this.firstSound === null && report.firstSound !== null) {
       this.firstSound = report.firstSound - this.pressed;
-      this.writtenAtSound = writtenBy(this.sent, this.firstSound);
     }
     const { played, underruns, starved, playing } = report;
     if (this.textShort) this.pauses += underruns - this.underruns;
@@ -174,10 +175,4 @@ export class Take {
     if (!this.live) this.end ??= this.now;
     this.onchange(this);
   }
-}
-
-function writtenBy(sent, time) {
-  let written = 0;
-  for (const [at, characters] of sent) if (at <= time) written = characters;
-  return written;
 }
