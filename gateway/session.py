@@ -270,6 +270,7 @@ class Session:
         self, utterance: Utterance, reason: str, finished: engine.Finished | None, now: float
     ) -> None:
         del self.live[utterance.name], self._by_id[utterance.id]
+        self.heard_at = now  # idleness begins here
         forgiven = not utterance.ended or reason not in ("eos", "empty")
         self._ended.add(utterance.name, utterance.id, forgiven=forgiven)
         self._put(utterance.done(reason, finished), now)
@@ -292,7 +293,6 @@ class Session:
         self._balance()
 
     def _balance(self) -> None:
-        """Hold the connection's utterances while the outbox says so."""
         if self.outbox.held != self._holding:
             self._holding = self.outbox.held
             order = engine.Hold if self._holding else engine.Release
