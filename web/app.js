@@ -3,10 +3,12 @@
 import { Client } from './client.js';
 import { EXAMPLES, anyone } from './examples.js';
 import { shade, unshade } from './highlight.js';
+import * as link from './link.js';
 import { Player } from './player.js';
 import { Scope } from './scope.js';
 import { Take } from './take.js';
 import { AT_ONCE } from './typist.js';
+import { wav } from './wav.js';
 import { ending, trouble } from './words.js';
 
 const page = Object.fromEntries([...document.querySelectorAll('[id]')].map((node) => [node.id, node]));
@@ -36,6 +38,8 @@ function speak() {
   const rate = page.rate.value === 'once' ? AT_ONCE : Number(page.rate.value);
   take = new Take({ client, player, request: request(), text, rate, onchange: show });
   take.start();
+  page.save.hidden = true;
+  history.replaceState(null, '', link.write({ voice: page.voice.textContent, text, seed: page.seed.value }));
   showServer(client.ready);
   draw();
 }
@@ -67,6 +71,13 @@ function show(current) {
   draw();
   if (client.ready) showServer(client.ready);
   if (take.error?.code === 'unauthorized') askForKey();
+  if (!take.live && take.samples > 0 && page.save.hidden) offerRecording();
+}
+
+function offerRecording() {
+  URL.revokeObjectURL(page.save.href);
+  page.save.href = URL.createObjectURL(wav(take.pcm, take.rate));
+  page.save.hidden = false;
 }
 
 function sentence() {
@@ -261,8 +272,16 @@ document.addEventListener('visibilitychange', () => {
   if (!document.hidden && take?.live) player.resume();
 });
 
+const linked = link.read(location.hash);
+if (linked.voice) page.voice.textContent = linked.voice;
+if (linked.text) page.text.textContent = linked.text;
 listExamples();
 newSeed();
+if (linked.seed) {
+  page.seed.value = linked.seed;
+  keep(true);
+  colour();
+}
 fit();
 theme(localStorage.getItem('theme') === 'dark' || (!localStorage.getItem('theme') && darkness.matches));
 client.connect().then(showServer, () => {});

@@ -18,6 +18,7 @@ export class Take {
     this.error = null;
     this.done = null;
     this.started = null;
+    this.pcm = []; // as received
     this.sent = []; // [time, characters so far]
     this.received = []; // [time, samples so far]
     this.peaks = []; // [time, low, high] of 10 ms each, as played
@@ -104,6 +105,7 @@ export class Take {
   hear({ pcm, samples }) {
     this.firstAudio ??= this.now;
     this.player.push(this.utterance.name, pcm);
+    this.pcm.push(pcm);
     this.samples += samples;
     this.received.push([this.now, this.samples]);
   }

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import wave
 from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from .faulty import FRAME, WEB, FaultyServer
+from .faulty import FRAME, WEB, FaultyServer, hum
 from .sight import stop, take, until_phase, until_sound
 
 pytestmark = pytest.mark.browser
@@ -183,7 +184,7 @@ def test_a_key_is_asked_for_and_kept(faulty: FaultyServer, visit: Visit) -> None
     page.fill("#token", "secret")
     page.press("#token", "Enter")
     until_phase(page, "finished")
-    assert page.url == faulty.url
+    assert "secret" not in page.url
 
 
 def test_keys_speak_break_a_line_and_stop(faulty: FaultyServer, visit: Visit) -> None:
@@ -227,6 +228,33 @@ def test_an_example_changes_the_voice_and_keeps_the_visitors_own_text(
     speak = next(message for message in faulty.log if message["type"] == "speak")
     assert speak["voice"] == {"design": "A deep male voice, speaking slowly"}
     assert "".join(m["text"] for m in faulty.log if m["type"] == "text") == "My own words."
+
+
+def test_a_recording_can_be_kept(faulty: FaultyServer, visit: Visit) -> None:
+    page = visit(faulty.url)
+    expect(page.locator("#save")).to_be_hidden()
+    page.click("#speak")
+    until_phase(page, "finished")
+    with page.expect_download() as download:
+        page.click("#save")
+    with wave.open(str(download.value.path())) as kept:
+        assert (kept.getframerate(), kept.getnchannels(), kept.getsampwidth()) == (24000, 1, 2)
+        assert kept.getnframes() == take(page)["samples"]
+        assert kept.readframes(FRAME) == hum(0)
+
+
+def test_the_address_holds_the_sentence(faulty: FaultyServer, visit: Visit) -> None:
+    page = visit(faulty.url)
+    page.fill("#voice", "Ein alter Mann, müde & heiser")
+    page.fill("#seed", "4711")
+    page.click("#speak")
+    until_phase(page, "finished")
+    again = page.context.new_page()
+    again.goto(page.url)
+    expect(again.locator("#voice")).to_have_text("Ein alter Mann, müde & heiser")
+    expect(again.locator("#text")).to_have_text(SHORT)
+    expect(again.locator("#seed")).to_have_value("4711")
+    expect(again.locator("#keep")).to_have_attribute("aria-pressed", "true")
 
 
 def test_languages_come_from_the_server(faulty: FaultyServer, visit: Visit) -> None:
