@@ -17,7 +17,7 @@ import itertools
 import logging
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -38,6 +38,7 @@ log = logging.getLogger("vivavoce.client")
 
 URL = "ws://127.0.0.1:8000/v1/speech"
 SUBPROTOCOL = Subprotocol("vivavoce.v1.msgpack")
+HELLO = {"type": "hello", "client": "vivavoce-python"}
 OPEN_SECONDS = 15.0
 PING_TIMEOUT = 60.0  # pongs queue behind audio under load
 RETRY_SECONDS = 15.0  # for a server to come back to utterances that have not begun
@@ -105,6 +106,8 @@ class Client:
             self._fatal = None
             try:
                 async with asyncio.timeout(OPEN_SECONDS):
+                    with suppress(ConnectionClosed):  # the refusal that came before it says why
+                        await socket.send(msgpack.packb(HELLO))
                     ready = msgpack.unpackb(await socket.recv())
             except ConnectionClosed as closed:
                 raise _lost(closed) from closed

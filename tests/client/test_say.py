@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import io
 import os
 import re
@@ -135,6 +136,23 @@ async def test_where_nothing_answers(tmp_path: Path) -> None:
     _, told = await process.communicate()
     assert process.returncode == 1
     assert told.decode().startswith("nothing answers at ws://127.0.0.1:")
+
+
+@asynchronous
+async def test_a_key_comes_from_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = frozenset({hashlib.sha256(b"sesame").digest()})
+    out = tmp_path / "x.wav"
+    async with gateway(keys=keys) as server:
+        refused = await say(server, "hello", "--out", str(out))
+        _, told = await refused.communicate()
+        assert refused.returncode == 1
+        assert b"token" in told
+        assert not out.exists()
+        monkeypatch.setenv("VIVAVOCE_TOKEN", "sesame")
+        assert await (await say(server, "hello", "--out", str(out))).wait() == 0
+    assert frames(out) == 3 * FRAME
 
 
 @pytest.mark.parametrize("arguments", [[], ["hello", "--stdin"]])
