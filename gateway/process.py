@@ -19,6 +19,7 @@ from .config import GatewayConfig
 
 log = logging.getLogger("vivavoce.engine")
 
+BUFFER = 1 << 20  # bytes of events read ahead; beyond it the engine waits
 STOP_SECONDS = 3.0  # for an engine to end by itself, then again once it was asked to
 
 
@@ -101,7 +102,7 @@ class EngineProcess:
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="vivavoce-"))
             path = str(self._folder / "engine.sock")
-            self._server = await asyncio.start_unix_server(self._connected, path)
+            self._server = await asyncio.start_unix_server(self._connected, path, limit=BUFFER)
         return self._folder / "engine.sock"
 
     async def _connected(self, reader: StreamReader, writer: StreamWriter) -> None:
