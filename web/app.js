@@ -1,17 +1,20 @@
 // The page: wires the sentence, the buttons and the score to takes. The only file that knows the DOM's ids.
 
 import { Client } from './client.js';
-import { EXAMPLES, anyone } from './examples.js';
 import { shade, unshade } from './highlight.js';
 import * as link from './link.js';
 import { Player } from './player.js';
 import { Scope } from './scope.js';
+import { Sentence } from './sentence.js';
 import { Take } from './take.js';
+import { colourOf, offerTheme } from './theme.js';
 import { AT_ONCE } from './typist.js';
 import { wav } from './wav.js';
 import { ending, trouble } from './words.js';
 
 const page = Object.fromEntries([...document.querySelectorAll('[id]')].map((node) => [node.id, node]));
+const sentence = new Sentence(page);
+const scope = new Scope(page.scope);
 const player = new Player({
   onreport: (report) => take?.report(report),
   onstate: () => take && show(take),
@@ -20,37 +23,36 @@ const client = new Client(new URL('v1/speech', document.baseURI).href.replace(/^
   token: sessionStorage.getItem('key') ?? '',
   onlost: showLost,
 });
-const scope = new Scope(page.scope);
 let take = null;
+let kept = false; // the seed
 let drawing = false;
 let drawUntil = 0; // on performance.now()
-let kept = false;
-let ownText = false; // the visitor has written the text: examples change the voice only
 
 // --- speaking
 
 function speak() {
   take?.stop();
-  const text = page.text.textContent;
+  const { text, voice } = sentence;
   if (!text.trim()) return say('Write something for the voice to say.', 'trouble');
   if (!kept) newSeed();
-  if (!page.seed.checkValidity() || page.seed.value === '') return say('A voice number is digits only.', 'trouble');
-  const rate = page.rate.value === 'once' ? AT_ONCE : Number(page.rate.value);
-  take = new Take({ client, player, request: request(), text, rate, onchange: show });
-  take.start();
+  const seed = page.seed.value;
+  if (!/^\d+$/.test(seed)) return say('A voice number is digits only.', 'trouble');
   page.save.hidden = true;
-  history.replaceState(null, '', link.write({ voice: page.voice.textContent, text, seed: page.seed.value }));
-  showServer(client.ready);
-  draw();
-}
-
-function request() {
-  return {
-    voice: { design: page.voice.textContent.trim() || page.voice.dataset.placeholder },
-    language: page.language.value,
-    seed: Number(page.seed.value),
-    progress: true,
-  };
+  history.replaceState(null, '', link.write({ voice, text, seed }));
+  take = new Take({
+    client,
+    player,
+    text,
+    rate: page.rate.value === 'once' ? AT_ONCE : Number(page.rate.value),
+    request: {
+      voice: { design: voice },
+      language: page.language.value,
+      seed: Number(seed),
+      progress: true,
+    },
+    onchange: show,
+  });
+  take.start();
 }
 
 function stop() {
@@ -61,26 +63,21 @@ function stop() {
 
 function show(current) {
   if (current !== take) return;
+  const sounded = take.firstSound !== null;
   document.body.dataset.phase = take.phase;
   page.stop.disabled = !take.live;
-  page.ttfa.textContent = take.firstSound === null ? '–' : milliseconds(take.firstSound);
-  page.early.textContent = early();
+  page.ttfa.textContent = sounded ? milliseconds(take.firstSound) : '–';
+  page.early.textContent = sounded ? early() : '–';
   page.lead.textContent = take.live ? `${take.lead.toFixed(1)} s` : '–';
-  page.gaps.textContent = take.firstSound === null ? '–' : String(take.gaps);
-  say(...sentence());
-  draw();
+  page.gaps.textContent = sounded ? take.gaps : '–';
+  say(...state());
   if (client.ready) showServer(client.ready);
   if (take.error?.code === 'unauthorized') askForKey();
   if (!take.live && take.samples > 0 && page.save.hidden) offerRecording();
+  draw();
 }
 
-function offerRecording() {
-  URL.revokeObjectURL(page.save.href);
-  page.save.href = URL.createObjectURL(wav(take.pcm, take.rate));
-  page.save.hidden = false;
-}
-
-function sentence() {
+function state() {
   switch (take.phase) {
     case 'opening':
       return ['Opening the voice.'];
@@ -98,11 +95,10 @@ function sentence() {
   }
 }
 
+// By how much sound came before the text was complete.
 function early() {
-  if (take.firstSound === null) return '–';
-  if (take.textEnded === null) return `${(take.now - take.firstSound).toFixed(1)} s`;
-  const seconds = take.textEnded - take.firstSound;
-  return seconds > 0 ? `${seconds.toFixed(1)} s` : '0 s';
+  const seconds = (take.textEnded ?? take.now) - take.firstSound;
+  return `${Math.max(0, seconds).toFixed(1)} s`;
 }
 
 // Said once per change, so that a screen reader is not flooded.
@@ -112,7 +108,6 @@ function say(words, tone = '') {
 }
 
 function showServer(ready) {
-  if (!ready) return;
   page.server.textContent = `${ready.model}, ready`;
   const known = [...page.language.options].map((option) => option.value);
   for (const language of ready.languages) {
@@ -129,6 +124,12 @@ function askForKey() {
   page.token.focus();
 }
 
+function offerRecording() {
+  URL.revokeObjectURL(page.save.href);
+  page.save.href = URL.createObjectURL(wav(take.pcm, take.rate));
+  page.save.hidden = false;
+}
+
 function milliseconds(seconds) {
   return seconds < 1 ? `${Math.round(seconds * 1000)} ms` : `${seconds.toFixed(2)} s`;
 }
@@ -137,7 +138,9 @@ function capital(word) {
   return word[0].toUpperCase() + word.slice(1);
 }
 
-// Runs while something moves: a live take, and a little longer for colours and the line's last stretch.
+// --- drawing
+
+// Goes on while something moves: a live take, and a little longer for colours and the line's last stretch.
 function draw() {
   drawUntil = performance.now() + 1500;
   if (drawing) return;
@@ -153,7 +156,7 @@ function frame() {
 }
 
 function shadeText() {
-  if (take === null || page.text.textContent !== take.text || !take.live) return unshade();
+  if (!take?.live || sentence.text !== take.text) return unshade();
   const heard = take.utterance ? take.heardCharacters(player.heard(take.utterance.name)) : 0;
   shade(page.text, heard, take.written);
 }
@@ -165,10 +168,8 @@ function newSeed() {
   colour();
 }
 
-// Neighbouring seeds get far-apart hues (the golden angle).
 function colour() {
-  const hue = (Number(page.seed.value) * 137.508) % 360;
-  document.documentElement.style.setProperty('--hue', Number.isFinite(hue) ? hue.toFixed(1) : 75);
+  colourOf(page.seed.value);
   draw();
 }
 
@@ -177,52 +178,6 @@ function keep(on) {
   page.keep.setAttribute('aria-pressed', String(on));
   page.keep.textContent = on ? 'kept' : 'new each time';
   page.keep.title = on ? 'Take a new voice number each time' : 'Keep this voice number';
-}
-
-// --- the sentence
-
-function fit() {
-  const length = page.voice.textContent.length + page.text.textContent.length;
-  page.text.closest('.sentence').dataset.length = length > 700 ? 'page' : length > 260 ? 'long' : '';
-  page.says.textContent = page.voice.textContent.includes(',') ? ', says:' : ' says:';
-}
-
-// Browsers without plaintext-only: paste without the markup.
-function editPlainly(slot) {
-  slot.contentEditable = 'true';
-  slot.addEventListener('paste', (event) => {
-    event.preventDefault();
-    document.execCommand('insertText', false, event.clipboardData.getData('text/plain'));
-  });
-}
-
-function write({ voice, text }) {
-  page.voice.textContent = voice;
-  if (text && !ownText) page.text.textContent = text;
-  fit();
-  speak();
-}
-
-function listExamples() {
-  const choices = EXAMPLES.map(({ name, ...example }) => [name, () => write(example)]);
-  choices.push(['anyone', () => write({ voice: anyone(Math.random) })]);
-  choices.forEach(([name, choose], i) => {
-    const button = Object.assign(document.createElement('button'), { type: 'button', textContent: name });
-    button.setAttribute('aria-label', `Speak as ${name}`);
-    button.addEventListener('click', choose);
-    const before = i === 0 ? '' : i === choices.length - 1 ? ', or ' : ', ';
-    page.examples.append(before, button);
-  });
-  page.examples.append('.');
-}
-
-// --- light and dark
-
-function theme(dark) {
-  document.documentElement.dataset.theme = dark ? 'dark' : 'light';
-  page.theme.textContent = dark ? 'light' : 'dark';
-  page.theme.setAttribute('aria-label', `${page.theme.textContent} colours`);
-  draw();
 }
 
 // --- wiring
@@ -239,33 +194,15 @@ page.key.addEventListener('submit', (event) => {
   event.preventDefault();
   client.token = page.token.value;
   sessionStorage.setItem('key', client.token);
-  client.close();
   page.key.hidden = true;
   speak();
 });
-page.text.addEventListener('input', () => (ownText = page.text.textContent.trim() !== ''));
-for (const slot of [page.voice, page.text]) {
-  if (slot.contentEditable !== 'plaintext-only') editPlainly(slot);
-  slot.addEventListener('input', () => {
-    if (!slot.textContent.trim()) slot.replaceChildren();
-    fit();
-  });
-}
 document.addEventListener('keydown', (event) => {
   if (event.key === 'Escape') return stop();
-  const writing = event.target === page.text || event.target === page.voice;
-  const plain = writing && !event.shiftKey && !event.altKey && !event.isComposing;
+  const plain = sentence.holds(event.target) && !event.shiftKey && !event.altKey && !event.isComposing;
   if (event.key !== 'Enter' || !(plain || event.ctrlKey || event.metaKey)) return;
   event.preventDefault();
   speak();
-});
-
-const darkness = matchMedia('(prefers-color-scheme: dark)');
-darkness.addEventListener('change', () => localStorage.getItem('theme') ?? theme(darkness.matches));
-page.theme.addEventListener('click', () => {
-  const dark = document.documentElement.dataset.theme !== 'dark';
-  localStorage.setItem('theme', dark ? 'dark' : 'light');
-  theme(dark);
 });
 addEventListener('resize', draw);
 document.addEventListener('visibilitychange', () => {
@@ -273,17 +210,15 @@ document.addEventListener('visibilitychange', () => {
 });
 
 const linked = link.read(location.hash);
-if (linked.voice) page.voice.textContent = linked.voice;
-if (linked.text) page.text.textContent = linked.text;
-listExamples();
+sentence.write(linked);
+sentence.offerExamples(page.examples, speak);
+offerTheme(page.theme, draw);
 newSeed();
 if (linked.seed) {
   page.seed.value = linked.seed;
   keep(true);
   colour();
 }
-fit();
-theme(localStorage.getItem('theme') === 'dark' || (!localStorage.getItem('theme') && darkness.matches));
 client.connect().then(showServer, () => {});
 
 globalThis.vivavoce = { client, player, get take() { return take; } }; // for the console and the tests
