@@ -72,26 +72,30 @@ export class Player {
 
   open(name, rate) {
     const id = this.next++;
-    this.tracks.set(name, { id, rate });
+    this.tracks.set(name, { id, rate, firstSound: null });
     this.post({ type: 'open', id, rate });
   }
 
   // pcm: Uint8Array of little-endian 16-bit samples. The bytes are copied, then moved to the audio thread.
   push(name, pcm) {
     const bytes = pcm.slice().buffer;
-    this.post({ type: 'pcm', id: this.tracks.get(name).id, pcm: bytes }, [bytes]);
+    this.tell(name, { type: 'pcm', pcm: bytes }, [bytes]);
   }
 
   end(name) {
-    this.post({ type: 'end', id: this.tracks.get(name).id });
+    this.tell(name, { type: 'end' });
   }
 
   // Silence now, with a fade of a few milliseconds.
   close(name) {
-    const track = this.tracks.get(name);
-    if (track === undefined) return;
-    this.post({ type: 'close', id: track.id });
+    this.tell(name, { type: 'close' });
     this.tracks.delete(name);
+  }
+
+  // A name that is over, or went with a context that broke, is passed by.
+  tell(name, message, transfer = []) {
+    const track = this.tracks.get(name);
+    if (track !== undefined) this.post({ ...message, id: track.id }, transfer);
   }
 
   // Samples of that utterance that have reached the ear, as near as the browser lets us know.
@@ -104,11 +108,13 @@ export class Player {
   }
 
   // The audio clock of what the device plays just now: behind currentTime by the output's latency.
+  // A context that has only just started gives time stamps that run ahead: the later estimate counts.
   earClock() {
     const { context } = this;
+    const rendered = context.currentTime - (context.outputLatency || context.baseLatency || 0);
     const { contextTime, performanceTime } = context.getOutputTimestamp?.() ?? {};
-    if (performanceTime > 0) return contextTime + (performance.now() - performanceTime) / 1000;
-    return context.currentTime - (context.outputLatency || context.baseLatency || 0);
+    if (!(performanceTime > 0)) return rendered;
+    return Math.min(rendered, contextTime + (performance.now() - performanceTime) / 1000);
   }
 
   post(message, transfer = []) {
@@ -116,16 +122,28 @@ export class Player {
     else this.node.port.postMessage(message, transfer);
   }
 
-  receive(numbers) {
+  receive(data) {
+    if (typeof data === 'number') this.sounds(data);
+    else this.read(data);
+  }
+
+  // A voice's first audible sample is made just now. Not by the audio clock: while a context starts up,
+  // that runs ahead of what is heard.
+  sounds(id) {
+    const latency = this.context.outputLatency || this.context.baseLatency || 0;
+    this.track(id)[1].firstSound = performance.now() / 1000 + latency;
+  }
+
+  read(numbers) {
     const { context } = this;
     const now = performance.now() / 1000;
     const ear = this.earClock();
-    const when = (frame) => (frame < 0 ? null : now - (ear - frame / context.sampleRate));
     const [name, track] = this.track(numbers[FIELDS.id]);
     this.last = {
       name,
       rate: track.rate,
-      at: when(numbers[FIELDS.frame]),
+      firstSound: track.firstSound,
+      at: now - (ear - numbers[FIELDS.frame] / context.sampleRate),
       playing: numbers[FIELDS.state] === PLAYING,
       starved: numbers[FIELDS.state] === STARVED,
       finished: numbers[FIELDS.state] === FINISHED,
@@ -133,7 +151,6 @@ export class Player {
       buffered: numbers[FIELDS.buffered],
       underruns: numbers[FIELDS.underruns],
       threshold: numbers[FIELDS.threshold],
-      firstSound: when(numbers[FIELDS.firstSound]),
       clock: numbers[FIELDS.frame] / context.sampleRate, // of the AudioContext, as below
       lastSoundClock: numbers[FIELDS.lastSound] / context.sampleRate,
       peaks: numbers.subarray(HEADER, HEADER + 2 * BUCKETS),
@@ -144,7 +161,7 @@ export class Player {
 
   track(id) {
     for (const entry of this.tracks) if (entry[1].id === id) return entry;
-    return [null, { rate: 24000 }];
+    return [null, { rate: 24000, firstSound: null }];
   }
 }
 

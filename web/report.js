@@ -1,4 +1,5 @@
 // Layout of the numbers the audio thread posts: a header, then BUCKETS pairs (low, high) of 10 ms each.
+// Beside them it posts a bare number once for each voice: its id, when its first audible sample is made.
 
 export const FIELDS = {
   frame: 0, // of the audio clock, at the end of the last bucket
@@ -8,8 +9,7 @@ export const FIELDS = {
   buffered: 4,
   underruns: 5,
   threshold: 6, // seconds
-  firstSound: 7, // frame, -1: not yet
-  lastSound: 8, // frame, any voice
+  lastSound: 7, // frame, any voice
 };
-export const HEADER = 9;
+export const HEADER = 8;
 export const BUCKETS = 4;

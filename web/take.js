@@ -4,6 +4,7 @@
 import { AT_ONCE, Typist } from './typist.js';
 
 const REPORT_SECONDS = 0.25;
+const SHOW_SECONDS = 0.2; // between two looks at figures that creep
 const LAST_WORD = 16; // characters
 
 export class Take {
@@ -37,6 +38,7 @@ export class Take {
     this.firstAudio = null; // time the first audio message arrived
     this.firstSound = null; // time the first audible sample reached the ear
     this.reported = -1;
+    this.shown = -1;
   }
 
   get now() {
@@ -138,28 +140,34 @@ export class Take {
     this.change({ phase: 'failed', error });
   }
 
-  // A report of the player about this utterance.
+  // A report of the player, about this utterance or another.
   report(report) {
-    const end = report.at - this.pressed;
-    for (let i = 0; i < report.peaks.length; i += 2) {
-      const time = end - 0.01 * (report.peaks.length - i) / 2;
-      if (time <= 0 || !this.live) continue;
-      this.peaks.push([time, report.peaks[i], report.peaks[i + 1]]);
-      this.loudest = Math.max(this.loudest, report.peaks[i + 1], -report.peaks[i]);
-    }
+    if (this.live) this.trace(report);
     if (report.name === null || report.name !== this.utterance?.name) return;
-    if (this.firstSound === null && report.firstSound !== null) {
-      this.firstSound = report.firstSound - this.pressed;
-    }
-    const { played, underruns, starved, playing } = report;
+    const { played, underruns, starved, playing, finished, at } = report;
+    const news = starved !== this.starved || (this.firstSound === null && report.firstSound !== null);
+    if (report.firstSound !== null) this.firstSound ??= report.firstSound - this.pressed;
     if (this.textShort) this.pauses += underruns - this.underruns;
     this.lead = report.buffered / report.rate;
-    if (report.at - this.reported >= REPORT_SECONDS || report.finished) {
-      this.reported = report.at;
+    Object.assign(this, { played, underruns, starved, playing });
+    if (at - this.reported >= REPORT_SECONDS || finished) {
+      this.reported = at;
       this.utterance.report(played);
     }
-    const over = report.finished && this.phase === 'speaking';
-    this.change({ played, underruns, starved, playing, ...(over && { phase: 'finished' }) });
+    if (finished && this.phase === 'speaking') this.change({ phase: 'finished' });
+    else if (news || at - this.shown >= SHOW_SECONDS) {
+      this.shown = at;
+      this.onchange(this);
+    }
+  }
+
+  trace({ at, peaks }) {
+    for (let i = 0; i < peaks.length; i += 2) {
+      const time = at - this.pressed - (0.01 * (peaks.length - i)) / 2;
+      if (time <= 0) continue;
+      this.peaks.push([time, peaks[i], peaks[i + 1]]);
+      this.loudest = Math.max(this.loudest, peaks[i + 1], -peaks[i]);
+    }
   }
 
   // Characters of the text heard when `samples` have been: spread evenly over the audio, whose length

@@ -19,7 +19,7 @@ class Speaker extends AudioWorkletProcessor {
     this.bucket = 0;
     this.low = 0;
     this.high = 0;
-    this.firstSound = -1; // frame of the newest voice's first audible sample
+    this.silent = true; // the newest voice has not been heard yet
     this.lastSound = -1; // frame of the last sample that was not zero
     this.port.onmessage = ({ data }) => this.receive(data);
   }
@@ -27,7 +27,7 @@ class Speaker extends AudioWorkletProcessor {
   receive({ type, id, rate, pcm }) {
     if (type === 'open') {
       this.voices.push(new Voice(id, rate, sampleRate, this.threshold));
-      this.firstSound = -1;
+      this.silent = true;
       return;
     }
     for (const voice of this.voices) {
@@ -49,7 +49,7 @@ class Speaker extends AudioWorkletProcessor {
 
   measure(value, frame) {
     if (value !== 0) this.lastSound = frame;
-    if (this.firstSound < 0 && (value > AUDIBLE || value < -AUDIBLE)) this.firstSound = frame;
+    if (this.silent && (value > AUDIBLE || value < -AUDIBLE)) this.sound();
     if (value < this.low) this.low = value;
     if (value > this.high) this.high = value;
     if (++this.inBucket < this.bucketFrames) return;
@@ -63,10 +63,17 @@ class Speaker extends AudioWorkletProcessor {
     this.send(frame + 1);
   }
 
+  sound() {
+    const { voices } = this;
+    const voice = voices[voices.length - 1];
+    if (voice.played === 0) return; // it is the one before that is still fading
+    this.silent = false;
+    this.port.postMessage(voice.id);
+  }
+
   send(frame) {
     const { report, voices } = this;
     report[FIELDS.frame] = frame;
-    report[FIELDS.firstSound] = this.firstSound;
     report[FIELDS.lastSound] = this.lastSound;
     report[FIELDS.threshold] = this.threshold.seconds;
     const voice = voices.length > 0 ? voices[voices.length - 1] : null;
