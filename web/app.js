@@ -12,6 +12,8 @@ import { AT_ONCE } from './typist.js';
 import { wav } from './wav.js';
 import { ending, trouble } from './words.js';
 
+const PATIENCE = 0.7; // seconds without `started` before the page says that there is a queue
+
 const page = Object.fromEntries([...document.querySelectorAll('[id]')].map((node) => [node.id, node]));
 const sentence = new Sentence(page);
 const scope = new Scope(page.scope);
@@ -74,6 +76,7 @@ function show(current) {
   if (client.ready) showServer(client.ready);
   if (take.error?.code === 'unauthorized') askForKey();
   if (!take.live && take.samples > 0 && page.save.hidden) offerRecording();
+  if (!take.live && sounded) page.scope.ariaLabel = summary();
   draw();
 }
 
@@ -82,7 +85,10 @@ function state() {
     case 'opening':
       return ['Opening the voice.'];
     case 'speaking':
-      if (take.firstSound === null) return ['Drawing breath.'];
+      if (take.firstSound === null) {
+        const queued = take.started === null && take.now > PATIENCE;
+        return [queued ? 'Waiting for a free voice.' : 'Drawing breath.'];
+      }
       if (player.state !== 'running') return ['The browser has paused the sound.', 'trouble'];
       if (take.starved) return [take.textShort ? 'Waiting for words.' : 'Waiting for more.'];
       return ['Speaking.'];
@@ -99,6 +105,13 @@ function state() {
 function early() {
   const seconds = (take.textEnded ?? take.now) - take.firstSound;
   return `${Math.max(0, seconds).toFixed(1)} s`;
+}
+
+// The score for those who do not see it.
+function summary() {
+  const seconds = (take.played / take.rate).toFixed(1);
+  const first = `First sound after ${milliseconds(take.firstSound)}`;
+  return `${first}, ${early()} before the text was complete; ${seconds} s heard, gaps: ${take.gaps}.`;
 }
 
 // Said once per change, so that a screen reader is not flooded.
@@ -186,6 +199,7 @@ page.speak.addEventListener('click', speak);
 page.stop.addEventListener('click', stop);
 page.controls.addEventListener('submit', (event) => event.preventDefault());
 page.keep.addEventListener('click', () => keep(!kept));
+page.language.addEventListener('change', () => sentence.speakIn(page.language.value));
 page.seed.addEventListener('input', () => {
   keep(true);
   colour();

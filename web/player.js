@@ -31,14 +31,16 @@ export class Player {
       throw new NoSound('This browser allows live sound only over https or on localhost.');
     }
     if (this.context === null || this.context.state === 'closed') this.build();
-    const running = this.context.resume(); // before the first await: still inside the gesture
+    const { context } = this;
+    const running = context.resume(); // before the first await: still inside the gesture
     try {
       await this.loading;
     } catch {
-      this.context.close();
+      context.close();
+      this.context = null;
       throw new NoSound('No server answers. Speak tries again.');
     }
-    await Promise.race([running, refusal(this.context)]);
+    await Promise.race([running, refusal(context)]);
   }
 
   // Goes on after the browser has paused the sound; what was not played yet is still there.

@@ -5,6 +5,20 @@ import { EXAMPLES, anyone } from './examples.js';
 const LONG = 260; // characters; longer sentences are set smaller
 const PAGE = 700;
 
+// For screen readers and for the right Han glyphs. The model's names on the left.
+const TAGS = {
+  chinese: 'zh',
+  english: 'en',
+  french: 'fr',
+  german: 'de',
+  italian: 'it',
+  japanese: 'ja',
+  korean: 'ko',
+  portuguese: 'pt',
+  russian: 'ru',
+  spanish: 'es',
+};
+
 export class Sentence {
   constructor({ voice, says, text }) {
     Object.assign(this, { voiceSlot: voice, says, textSlot: text });
@@ -32,6 +46,10 @@ export class Sentence {
     if (voice) this.voiceSlot.textContent = voice;
     if (text && !this.ownText) this.textSlot.textContent = text;
     this.fit();
+  }
+
+  speakIn(language) {
+    this.textSlot.lang = TAGS[language] ?? '';
   }
 
   holds(node) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import wave
 from collections.abc import Callable
 
@@ -14,13 +15,13 @@ from .sight import stop, take, until_phase, until_sound
 pytestmark = pytest.mark.browser
 Visit = Callable[[str], Page]
 
-SHORT = "A short sentence, to be heard by a test."
+SHORT = "A sentence to be heard."
 LONG = "One more sentence, so that there is something to hear for a while. " * 6
 
 
 @pytest.fixture
 def visit(visit: Visit) -> Visit:
-    """The page with a text of three seconds."""
+    """The page with a text of a second and a half."""
 
     def open_tab(url: str) -> Page:
         page = visit(url)
@@ -36,6 +37,7 @@ def state(page: Page) -> Locator:
 
 def test_every_sample_is_played_without_a_gap(faulty: FaultyServer, visit: Visit) -> None:
     page = visit(faulty.url)
+    page.fill("#text", LONG[:70])
     page.click("#speak")
     until_phase(page, "finished")
     seen = take(page)
@@ -46,6 +48,7 @@ def test_every_sample_is_played_without_a_gap(faulty: FaultyServer, visit: Visit
     assert seen["firstAudio"] < seen["firstSound"] < seen["textEnded"]
     expect(page.locator("#gaps")).to_have_text("0")
     expect(state(page)).to_have_text("Said.")
+    expect(page.locator("#scope")).to_have_attribute("aria-label", re.compile("gaps: 0"))
     played = [message["samples"] for message in faulty.log if message["type"] == "played"]
     assert played == sorted(played)
     assert 0 < played[-1] <= seen["samples"]
@@ -263,6 +266,7 @@ def test_languages_come_from_the_server(faulty: FaultyServer, visit: Visit) -> N
         ["its own language", "English", "German", "Japanese"]
     )
     page.select_option("#language", "japanese")
+    expect(page.locator("#text")).to_have_attribute("lang", "ja")
     page.click("#speak")
     until_phase(page, "speaking")
     assert next(m for m in faulty.log if m["type"] == "speak")["language"] == "japanese"
