@@ -67,7 +67,7 @@ function show(current) {
   if (current !== take) return;
   const sounded = take.firstSound !== null;
   document.body.dataset.phase = take.phase;
-  page.stop.disabled = !take.live;
+  page.stop.disabled = !take.sounding;
   page.ttfa.textContent = sounded ? milliseconds(take.firstSound) : '–';
   page.early.textContent = sounded ? early() : '–';
   page.lead.textContent = take.live ? `${take.lead.toFixed(1)} s` : '–';

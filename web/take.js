@@ -54,6 +54,11 @@ export class Take {
     return this.underruns - this.pauses;
   }
 
+  // After a failure, what had arrived is still heard.
+  get sounding() {
+    return this.live || this.playing;
+  }
+
   get live() {
     return this.phase === 'opening' || this.phase === 'speaking';
   }
@@ -122,14 +127,14 @@ export class Take {
 
   // Barge-in: the loudspeaker first, then the server.
   stop() {
-    if (!this.live) return;
     this.typist.stop();
     if (this.utterance) {
       const heard = this.player.heard(this.utterance.name);
       this.player.close(this.utterance.name);
       this.utterance.cancel(heard);
     }
-    this.change({ phase: 'stopped', playing: false, lead: 0 });
+    const phase = this.live ? 'stopped' : this.phase;
+    this.change({ phase, playing: false, lead: 0 });
   }
 
   fail(error) {
@@ -145,7 +150,7 @@ export class Take {
     if (this.live) this.trace(report);
     if (report.name === null || report.name !== this.utterance?.name) return;
     const { played, underruns, starved, playing, finished, at } = report;
-    const news = starved !== this.starved || (this.firstSound === null && report.firstSound !== null);
+    const news = finished || starved !== this.starved || (this.firstSound === null && report.firstSound !== null);
     if (report.firstSound !== null) this.firstSound ??= report.firstSound - this.pressed;
     if (this.textShort) this.pauses += underruns - this.underruns;
     this.lead = report.buffered / report.rate;

@@ -139,6 +139,22 @@ def test_a_broken_connection_is_said_and_mended_by_the_next_speak(
     until_phase(page, "finished")
 
 
+def test_what_arrived_before_the_break_is_heard_until_stop(
+    faulty: FaultyServer, visit: Visit
+) -> None:
+    faulty.faults.drop_after = 24
+    page = visit(faulty.url)
+    page.fill("#text", LONG)
+    page.select_option("#rate", "once")
+    page.click("#speak")
+    until_phase(page, "failed")
+    until_sound(page)
+    sound, stale = stop(page)
+    assert 0 < sound < 0.2
+    assert stale == 0
+    expect(page.locator("#stop")).to_be_disabled()
+
+
 def test_no_server_is_said_and_speak_tries_again(faulty: FaultyServer, visit: Visit) -> None:
     page = visit(faulty.url)
     expect(page.locator("#server")).to_have_text("hum, ready")
