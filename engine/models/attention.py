@@ -1,0 +1,132 @@
+"""KV rows, and the ways to attend: over a whole sequence, a chunk of a prompt, one step of many
+rows.
+
+On the CPU a decode step attends row by row over that row's own length, so that a row's numbers
+never depend on its company; on CUDA rows are gathered up to a common length and masked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+# (layer, q [R, T, heads, D], k and v [R, T, kv heads, D]) -> [R, T, heads, D]
+Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
+
+
+@dataclass
+class KVCache:
+    """Keys behind RoPE, and values: [layers, rows + 1, kv heads, positions, head dim]. The last row
+    is scratch.
+    """
+
+    keys: Tensor
+    values: Tensor
+
+    @classmethod
+    def allocate(
+        cls,
+        layers: int,
+        rows: int,
+        kv_heads: int,
+        positions: int,
+        head_dim: int,
+        device: torch.device | str,
+        dtype: torch.dtype,
+    ) -> KVCache:
+        shape = (layers, rows + 1, kv_heads, positions, head_dim)
+        return cls(
+            torch.zeros(shape, device=device, dtype=dtype),
+            torch.zeros(shape, device=device, dtype=dtype),
+        )
+
+    @property
+    def scratch(self) -> int:
+        return self.keys.shape[1] - 1
+
+
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False
+) -> Tensor:
+    """q [R, T, H, D], k and v [R, KV, L, D] -> [R, T, H, D]; each KV head serves H / KV query
+    heads.
+    """
+    grouped = q.shape[2] != k.shape[1]
+    out = F.scaled_dot_product_attention(
+        q.transpose(1, 2), k, v, attn_mask=mask, is_causal=causal, enable_gqa=grouped
+    )
+    return out.transpose(1, 2)
+
+
+def whole(_: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Causal over the sequence itself; keeps nothing."""
+    return attention(q, k.transpose(1, 2), v.transpose(1, 2), causal=True)
+
+
+class Chunk:
+    """Positions `start`.. of one KV row; the keys before them are in the cache."""
+
+    def __init__(self, cache: KVCache, row: int, start: int, length: int) -> None:
+        self._cache, self._row, self._start, self._end = cache, row, start, start + length
+        places = torch.arange(self._end, device=cache.keys.device)
+        self._mask = places[None, :] <= places[start:, None]
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        keys, values = self._cache.keys[layer, self._row], self._cache.values[layer, self._row]
+        keys[:, self._start : self._end] = k[0].transpose(0, 1)
+        values[:, self._start : self._end] = v[0].transpose(0, 1)
+        return attention(q, keys[None, :, : self._end], values[None, :, : self._end], self._mask)
+
+
+class Step:
+    """One position each of many KV rows: rows and positions [R] int64. `longest`: no position
+    reaches it.
+    """
+
+    def __init__(self, cache: KVCache, rows: Tensor, positions: Tensor, longest: int) -> None:
+        self._cache, self._rows, self._positions = cache, rows, positions
+        self._each: list[tuple[int, int]] | None = None
+        if rows.device.type == "cpu":
+            self._each = list(zip(rows.tolist(), positions.tolist(), strict=True))
+        else:
+            self._longest = min(longest, cache.keys.shape[3])
+            places = torch.arange(self._longest, device=rows.device)
+            self._mask = (places <= positions[:, None])[:, None, None, :]
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        keys, values = self._cache.keys[layer], self._cache.values[layer]
+        if self._each is None:
+            keys[self._rows, :, self._positions] = k[:, 0]
+            values[self._rows, :, self._positions] = v[:, 0]
+            near = slice(0, self._longest)
+            return attention(q, keys[self._rows, :, near], values[self._rows, :, near], self._mask)
+        out = []
+        for i, (row, at) in enumerate(self._each):
+            keys[row, :, at], values[row, :, at] = k[i, 0], v[i, 0]
+            seen = slice(0, at + 1)
+            out.append(
+                attention(q[i : i + 1], keys[row, None, :, seen], values[row, None, :, seen])
+            )
+        return torch.cat(out)
+
+
+class Brief:
+    """The code predictor's few positions, the same for all rows: keys and values [layers, R, KV,
+    codes, D].
+    """
+
+    def __init__(self, keys: Tensor, values: Tensor) -> None:
+        self._keys, self._values, self._at = keys, values, 0
+
+    def advance(self, positions: int) -> None:
+        self._at += positions
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        keys, values, end = self._keys[layer], self._values[layer], self._at + q.shape[1]
+        keys[:, :, self._at : end] = k.transpose(1, 2)
+        values[:, :, self._at : end] = v.transpose(1, 2)
+        return attention(q, keys[:, :, :end], values[:, :, :end], causal=q.shape[1] > 1)

@@ -1,0 +1,165 @@
+"""The codec's decoder: frames of codes to 24-kHz samples, strictly causal, exact in any chunks
+(model.md 6).
+
+Offline and streaming are the same forward; only the state differs.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from engine.config import CodecConfig
+from engine.models.pre_transformer import PreTransformer
+from engine.models.quantizer import Quantizer
+from engine.models.streaming import DILATIONS, CodecState, Stream
+
+
+class CausalConv(nn.Module):
+    def __init__(
+        self, inputs: int, outputs: int, kernel: int, dilation: int = 1, groups: int = 1
+    ) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(inputs, outputs, kernel, dilation=dilation, groups=groups)
+        self.past = (kernel - 1) * dilation
+
+    def forward(self, x: Tensor, stream: Stream) -> Tensor:
+        out: Tensor = self.conv(stream.extend(x, self.past) if self.past else x)
+        return out
+
+
+class CausalTransposedConv(nn.Module):
+    """Stride s, kernel s or 2 s: T inputs -> s T outputs, the last s - (kernel - s) of the tail cut
+    off.
+    """
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int) -> None:
+        super().__init__()
+        assert kernel in (stride, 2 * stride)
+        self.conv = nn.ConvTranspose1d(inputs, outputs, kernel, stride)
+        self.stride, self.overlaps = stride, kernel > stride
+
+    def forward(self, x: Tensor, stream: Stream) -> Tensor:
+        if not self.overlaps:
+            out: Tensor = self.conv(x)
+            return out
+        return self.conv(stream.extend(x, 1))[..., self.stride : -self.stride]
+
+
+class SnakeBeta(nn.Module):
+    """y = x + sin^2(x e^alpha) / (e^beta + 1e-9), by channel."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.alpha = nn.Parameter(torch.zeros(channels))
+        self.beta = nn.Parameter(torch.zeros(channels))
+        self._folded: tuple[Tensor, Tensor] | None = None
+
+    @torch.no_grad()
+    def fold(self) -> None:
+        self._folded = self._constants()
+
+    def _constants(self) -> tuple[Tensor, Tensor]:
+        return self.alpha.exp()[:, None], 1 / (self.beta.exp() + 1e-9)[:, None]
+
+    def forward(self, x: Tensor, _: Stream | None = None) -> Tensor:
+        frequency, gain = self._folded or self._constants()
+        return torch.addcmul(x, torch.sin(x * frequency).square(), gain)
+
+
+class ResidualUnit(nn.Module):
+    def __init__(self, channels: int, dilation: int) -> None:
+        super().__init__()
+        self.act1 = SnakeBeta(channels)
+        self.conv1 = CausalConv(channels, channels, 7, dilation)
+        self.act2 = SnakeBeta(channels)
+        self.conv2 = CausalConv(channels, channels, 1)
+
+    def forward(self, x: Tensor, stream: Stream) -> Tensor:
+        out: Tensor = self.conv2(self.act2(self.conv1(self.act1(x), stream)), stream)
+        return x + out
+
+
+class ConvNeXt(nn.Module):
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.dwconv = CausalConv(channels, channels, 7, groups=channels)
+        self.norm = nn.LayerNorm(channels, eps=1e-6)
+        self.pwconv1 = nn.Linear(channels, 4 * channels)
+        self.pwconv2 = nn.Linear(4 * channels, channels)
+        self.gamma = nn.Parameter(torch.full((channels,), 1e-6))
+
+    def forward(self, x: Tensor, stream: Stream) -> Tensor:
+        inner = self.pwconv1(self.norm(self.dwconv(x, stream).transpose(1, 2)))
+        return x + (self.gamma * self.pwconv2(F.gelu(inner))).transpose(1, 2)
+
+
+class DecoderBlock(nn.Module):
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        units = [ResidualUnit(outputs, dilation) for dilation in DILATIONS]
+        up = CausalTransposedConv(inputs, outputs, 2 * stride, stride)
+        self.block = nn.ModuleList([SnakeBeta(inputs), up, *units])
+
+    def forward(self, x: Tensor, stream: Stream) -> Tensor:
+        for layer in self.block:
+            x = layer(x, stream)
+        return x
+
+
+class Codec(nn.Module):
+    def __init__(self, c: CodecConfig) -> None:
+        super().__init__()
+        self.config = c
+        self.quantizer = Quantizer(c)
+        self.pre_conv = CausalConv(c.codebook_dim, c.latent_dim, 3)
+        self.pre_transformer = PreTransformer(c)
+        self.upsample = nn.ModuleList(
+            nn.ModuleList(
+                [CausalTransposedConv(c.latent_dim, c.latent_dim, r, r), ConvNeXt(c.latent_dim)]
+            )
+            for r in c.upsampling_ratios
+        )
+        widths = [c.decoder_dim >> i for i in range(len(c.upsample_rates) + 1)]
+        blocks = [DecoderBlock(widths[i], widths[i + 1], r) for i, r in enumerate(c.upsample_rates)]
+        first, last = CausalConv(c.latent_dim, widths[0], 7), CausalConv(widths[-1], 1, 7)
+        self.decoder = nn.ModuleList([first, *blocks, SnakeBeta(widths[-1]), last])
+
+    def fold(self) -> None:
+        """Work out what inference need not work out again. Training must not call it."""
+        for module in self.modules():
+            if isinstance(module, SnakeBeta | Quantizer):
+                module.fold()
+
+    def latents(self, codes: Tensor) -> Tensor:
+        """Codes [R, q, T] -> [R, codebook_dim, T]."""
+        out: Tensor = self.quantizer(codes)
+        return out
+
+    def synthesize(
+        self, latents: Tensor, state: CodecState | None = None, rows: Tensor | None = None
+    ) -> Tensor:
+        """Latents [R, codebook_dim, T] -> samples [R, T * frame_samples] in -1..1; continues `rows`
+        of `state`.
+        """
+        if state is not None and rows is not None and len(rows) > 1 and rows.device.type == "cpu":
+            # Convolutions may choose another algorithm for another number of rows.
+            each = zip(latents.split(1), rows.split(1), strict=True)
+            return torch.cat([self.synthesize(x, state, row) for x, row in each])
+        stream = Stream(state, rows)
+        past = self.config.sliding_window - 1 if state is not None else 0
+        x = self.pre_conv(latents, stream).transpose(1, 2)
+        x = self.pre_transformer(x, stream, past).transpose(1, 2)
+        for up, block in self.upsample:
+            x = block(up(x, stream), stream)
+        for layer in self.decoder:
+            x = layer(x, stream)
+        stream.advance(latents.shape[2])
+        return x[:, 0].clamp(-1, 1)
+
+    def forward(
+        self, codes: Tensor, state: CodecState | None = None, rows: Tensor | None = None
+    ) -> Tensor:
+        """Codes [R, q, T] -> samples [R, T * frame_samples]."""
+        return self.synthesize(self.latents(codes), state, rows)

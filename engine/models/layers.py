@@ -1,0 +1,72 @@
+"""Pieces that the talker, the code predictor and the codec share. Parameter names are the
+checkpoint's.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class FusedLinear(nn.Linear):
+    """Several bias-free linear layers of the checkpoint in one: their rows, in the order of
+    `parts`.
+    """
+
+    def __init__(self, inputs: int, parts: dict[str, int]) -> None:
+        super().__init__(inputs, sum(parts.values()), bias=False)
+        self.parts = parts  # checkpoint name -> rows
+
+
+class RMSNorm(nn.Module):
+    """Normalised in fp32, cast back, then scaled (model.md 2)."""
+
+    def __init__(self, size: int, eps: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.rms_norm(x.float(), x.shape[-1:], None, self.eps).to(x.dtype) * self.weight
+
+
+class MLP(nn.Module):
+    """SwiGLU without biases."""
+
+    def __init__(self, size: int, inner: int) -> None:
+        super().__init__()
+        self.gate_up_proj = FusedLinear(size, {"gate_proj": inner, "up_proj": inner})
+        self.down_proj = nn.Linear(inner, size, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gate, up = self.gate_up_proj(x).chunk(2, -1)
+        down: Tensor = self.down_proj(F.silu(gate) * up)
+        return down
+
+
+class LayerScale(nn.Module):
+    def __init__(self, size: int, initial: float) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.full((size,), initial))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.scale * x
+
+
+def rope_angles(positions: Tensor, head_dim: int, theta: float) -> tuple[Tensor, Tensor]:
+    """Cosine and sine [..., head_dim] fp32 for integer positions [...]; NeoX pairing (i, i +
+    head_dim / 2).
+    """
+    steps = torch.arange(0, head_dim, 2, device=positions.device, dtype=torch.float32)
+    angles = positions[..., None].float() * theta ** (-steps / head_dim)
+    angles = torch.cat([angles, angles], -1)
+    return angles.cos(), angles.sin()
+
+
+def rotate(x: Tensor, angles: tuple[Tensor, Tensor]) -> Tensor:
+    """RoPE in fp32 on the last dimension; the angles broadcast over heads."""
+    cos, sin = angles
+    half = x.shape[-1] // 2
+    turned = torch.cat([-x[..., half:], x[..., :half]], -1)
+    return (x * cos + turned * sin).to(x.dtype)
