@@ -88,7 +88,9 @@ def run(
         return FAILED
     except SpeechError as error:
         return _fail(error.message, FAILED)
-    except (EngineFailed, OSError) as error:
+    except EngineFailed as failure:
+        return _fail(failure.words or failure.text, USAGE)
+    except OSError as error:
         return _fail(str(error) or type(error).__name__, FAILED)
     finally:
         sink.close()

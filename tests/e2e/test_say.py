@@ -133,7 +133,7 @@ def test_a_model_that_is_not_there_is_told_in_one_message(tmp_path: Path) -> Non
         missing = str(tmp_path / "no-such-model")
         process = await say("Hello.", "--model", missing, "--out", str(tmp_path / "x.wav"))
         _, told = await process.communicate()
-        assert process.returncode == 1
+        assert process.returncode == 2
         assert missing in told.decode()
         assert "Traceback" not in told.decode()
 
