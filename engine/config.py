@@ -192,7 +192,7 @@ def _model(
                 part.wrong("spk_is_dialect", f"gives {speaker} the unknown {dialect!r}")
     if talker is None or codec is None or drawn is None or problems:
         return None
-    problems += _disagreements(talker, codec, {**languages, **speakers}, ids)
+    problems += _disagreements(talker, codec, {**languages, **speakers})
     return ModelConfig(
         kind=kind,
         size=size,
@@ -274,9 +274,7 @@ def _heads(part: Reader, config: CodePredictorConfig | TalkerConfig | CodecConfi
         part.wrong("head_dim", "is odd")
 
 
-def _disagreements(
-    talker: TalkerConfig, codec: CodecConfig, tags: Mapping[str, int], text: Mapping[str, int]
-) -> list[str]:
+def _disagreements(talker: TalkerConfig, codec: CodecConfig, tags: Mapping[str, int]) -> list[str]:
     """What the parts of a model do not agree on."""
     predictor, found = talker.code_predictor, []
     if not talker.num_code_groups == predictor.num_code_groups == codec.num_quantizers:
@@ -292,5 +290,4 @@ def _disagreements(
         )
     control = {n: v for n, v in vars(talker).items() if n.startswith("codec_")} | dict(tags)
     outside = [n for n, i in control.items() if not codes <= i < talker.vocab_size]
-    outside += [n for n, i in text.items() if i >= talker.text_vocab_size]
     return found + [f"{CONFIG} gives {name} an id outside of its vocabulary" for name in outside]

@@ -64,6 +64,15 @@ def check(
     return [Problem(what, SAME_REVISION) for what in found] + _mistyped(name, ours)
 
 
+def unreadable(folder: Path, name: str) -> list[Problem]:
+    """What keeps a file from being read at all."""
+    try:
+        read(folder, name)
+    except Unreadable as error:
+        return [error.problem]
+    return []
+
+
 def read(folder: Path, name: str) -> dict[str, Stored]:
     """The tensors of a file. Raises Unreadable; the file's size must be what its header says."""
     path = folder / name

@@ -112,7 +112,7 @@ class Runner:
         return codes, ended
 
     def _speak(self, slots: Tensor, codes: Tensor, ended: Tensor) -> list[Made]:
-        """Codes [R, q] -> one frame of PCM a row; an ended row leaves its slot's codec state alone."""
+        """Codes [R, q] -> a frame of PCM a row; an ended row leaves its slot's codec state alone."""
         rows = torch.where(ended, self.slots.scratch, slots)
         pcm = self._codec(codes[:, :, None], self.slots.codec, rows)
         level = pcm.square().mean(1).sqrt()

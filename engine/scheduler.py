@@ -109,7 +109,7 @@ class Scheduler:
 
     def _enqueue(self, speak: Speak, now: float) -> None:
         assert speak.utterance not in self._running, "the gateway never reuses an utterance"
-        if len(self._waiting) >= self._queue:
+        if len(self._waiting) >= self._queue + len(self._free):
             message = f"the engine is full: {self.running} speaking, {self.waiting} waiting"
             self._events.append(Failed(speak.utterance, "busy", message))
         else:

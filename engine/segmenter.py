@@ -104,10 +104,11 @@ class Segmenter:
             end = max(len(text), fed)
         elif speech_seconds(text) > self._policy.segment_seconds:
             end = cut_long(text, self._policy, max(1, fed))
-        elif starved and lead <= self._policy.stall_lead:
-            if self._quiet(now):
-                self._stream.finish()
+        elif starved and lead <= self._policy.stall_lead and self._quiet(now):
+            self._stream.finish()
             end = len(self.text) - start
+        elif starved and lead <= self._policy.slow_lead:  # text is slower than speech: whole words
+            end = len(text)
         else:
             return None
         self.cursor = start + end

@@ -28,6 +28,7 @@ class SegmentPolicy:
     segment_seconds: float = 12.0
     carry_seconds: float = 12.0
     stall_lead: float = 0.12  # lead at which known words are closed off
+    slow_lead: float = 0.06  # the same while text still comes
     quiet: float = 0.3  # no delta for so long: the last word is complete
 
 

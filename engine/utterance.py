@@ -243,7 +243,9 @@ class Utterance:
 
     def _chunks(self, s: Segment, last: bool) -> list[Prefill]:
         means = self._means
-        return s.chunks(self.id, self.slot, means.chunk, means.config.tts_pad_token_id, self._draws, last)
+        return s.chunks(
+            self.id, self.slot, means.chunk, means.config.tts_pad_token_id, self._draws, last
+        )
 
     def _decode(self, s: Segment, text: int) -> Decode:
         return Decode(

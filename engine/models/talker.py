@@ -37,6 +37,10 @@ class Talker(nn.Module):
         self.codec_head = nn.Linear(c.hidden_size, c.vocab_size, bias=False)
         self.code_predictor = CodePredictor(c)
 
+    def fold(self) -> None:
+        """Work out what inference need not work out again. Training must not call it."""
+        self.code_predictor.fold(self.model.codec_embedding)
+
     def text_vectors(self, ids: Tensor) -> Tensor:
         """Text ids [N] -> [N, d]."""
         out: Tensor = self.text_projection(self.model.text_embedding(ids))

@@ -1,10 +1,13 @@
-"""Drives the pure scheduler with a clock and a talker that speaks each segment for its natural length."""
+"""Drives the pure scheduler: a clock, and a talker that speaks segments for their length."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from engine.config import ModelConfig
 from engine.engine import sentences
 from engine.guards import FRAMES_PER_SECOND
 from engine.means import Means
@@ -14,9 +17,14 @@ from engine.scheduler import Scheduler
 from engine.segments import SegmentPolicy
 from engine.text import speech_seconds
 from engine.tokenizer import Tokenizer
-from tests.engine.tiny import TOKENIZER, tiny_config
+from tests.engine.tiny import TOKENIZER, read_config
 
 FRAME = 1 / FRAMES_PER_SECOND
+
+
+def tiny_config() -> ModelConfig:
+    with tempfile.TemporaryDirectory() as folder:
+        return read_config(Path(folder))
 
 
 def means(**changes: object) -> Means:
@@ -53,7 +61,7 @@ class Conversation:
     def __post_init__(self) -> None:
         self.scheduler = Scheduler(self.shared, self.slots, self.queue)
         self.texts: dict[int, str] = {}
-        self._left: dict[int, int] = {}  # frames the current segment still has, by utterance
+        self._spoken: dict[int, int] = {}  # frames of the current segment, by utterance
         self._made = 0
 
     def run(self, seconds: float) -> Conversation:
@@ -103,12 +111,12 @@ class Conversation:
         assert hasattr(row, "utterance")
         utterance = row.utterance
         if not isinstance(row, Decode):
-            self._left.pop(utterance, None)
-        if not self.endless and self._length(utterance) is not None:
-            left = self._left.setdefault(utterance, self._length(utterance) or 0)
-            if isinstance(row, Decode) and left <= 0 and not row.barred:
+            self._spoken[utterance] = 0
+        natural = None if self.endless else self._length(utterance)
+        if natural is not None and self._spoken[utterance] >= natural:
+            if isinstance(row, Decode) and not row.barred:
                 return Made(True, b"", b"", 0.0)
-            self._left[utterance] = left - 1
+        self._spoken[utterance] += 1
         self._made += 1
         return Made(False, self._made.to_bytes(4, "little"), b"pcm", self.level)
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import unicodedata
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -28,19 +29,17 @@ PIECES = st.sampled_from(
         "  ",
         "'s",
         "'ll",
-        "\u0301",
-        "\u0323",
-        "\u0315",
+        "́",
+        "̣",
+        "̕",
         "é",
         "你",
         "。",
         "か",
-        "\u3099",
-    ]
-    + [
-        "\u1112",
-        "\u1161",
-        "\u11ab",
+        "゙",
+        "ᄒ",
+        "ᅡ",
+        "ᆫ",
         "한",
         "👍",
         "🏽",
@@ -89,7 +88,7 @@ def test_any_split_gives_the_ids_of_the_whole(
 ) -> None:
     text = "".join(pieces)
     edges = [0, *sorted(min(c, len(text)) for c in cuts), len(text)]
-    assert_split_is_unseen(tokenizer, [text[a:b] for a, b in zip(edges, edges[1:], strict=False)])
+    assert_split_is_unseen(tokenizer, [text[a:b] for a, b in pairwise(edges)])
 
 
 @settings(max_examples=300, deadline=None)
