@@ -247,6 +247,9 @@ def _codec(top: Reader) -> CodecConfig | None:
 
 def _generation(part: Reader) -> Generation | None:
     base = Generation()
+    for name in ("top_p", "subtalker_top_p"):
+        if part.number(name, 1.0) > 1:
+            part.wrong(name, "is above 1")
     return Generation(
         talker=Sampling(
             greedy=not part.flag("do_sample", True),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
+from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -83,10 +84,10 @@ class Reader:
         return value or 0
 
     def number(self, name: str, default: object = MISSING) -> float:
-        """A number of at least 0."""
+        """A number above 0."""
         value = self._typed(name, default, (int, float), "a number")
-        if value is not None and not value >= 0:
-            self.wrong(name, f"is {value}, less than 0")
+        if value is not None and not 0 < value < inf:
+            self.wrong(name, f"is {value}, not above 0")
         return float(value or 0)
 
     def integers(self, name: str) -> tuple[int, ...]:
