@@ -1,4 +1,4 @@
-"""What every test may rely on: one thread for torch, no hub, no settings of the caller's."""
+"""What every test may rely on: one thread for torch, no hub but their own, no settings of the caller's."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["HF_ENDPOINT"] = "http://127.0.0.1:9"  # nothing listens there
 for name in [n for n in os.environ if n.startswith("VIVAVOCE_") or n in ("HOST", "PORT")]:
     del os.environ[name]
 
