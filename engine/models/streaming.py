@@ -55,10 +55,12 @@ class CodecState:
         )
 
     def reset(self, slots: Sequence[int]) -> None:
-        """These slots start at silence; keys before position 0 are masked, not cleared."""
+        """These slots start at silence."""
         for slot in slots:
             for tail in self.tails:
                 tail[slot] = 0
+            # Masked until overwritten; but a NaN would come through the mask, as 0 times NaN.
+            self.keys[slot] = self.values[slot] = 0
             self.positions[slot] = 0
 
 
