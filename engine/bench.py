@@ -1,11 +1,9 @@
 """Engine speed beside its floor: TTFA, step time, RTF by number of streams, and a frame by part.
 
-python -m engine.bench                         the embedded voice on this machine python -m
-engine.bench --random FOLDER         random weights of the sizes in FOLDER's config files
-
-The floor is the time to read the weights of one frame once (code predictor: once a pass) at the
-memory bandwidth that a large copy reaches in the same run. Prints a table and ends with one JSON
-line.
+With --random CONFIG.json the weights are random, of the sizes in that file and in the
+codec.config.json beside it. The floor is the time to read the weights of one frame (the code
+predictor's once a pass) at the memory bandwidth that a large copy reaches in the same run. Prints a
+table and ends with one JSON line.
 """
 
 from __future__ import annotations
@@ -13,11 +11,13 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
@@ -151,12 +151,21 @@ def speak(engine: Engine, streams: int, seconds: float, device: str) -> dict[str
     }
 
 
+def random(config: Path, device: str) -> Loaded:
+    """Random weights by a config file and the codec.config.json beside it."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "speech_tokenizer").mkdir()
+        shutil.copyfile(config, folder / "config.json")
+        codec = config.with_name("codec.config.json")
+        shutil.copyfile(codec, folder / "speech_tokenizer" / "config.json")
+        return checkpoint.random(folder, device, seed=0)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="engine.bench", description=__doc__)
     parser.add_argument("--model", default="", help="folder or hub id; default: embedded voice")
-    parser.add_argument(
-        "--random", type=Path, help="folder with config files: random weights of those sizes"
-    )
+    parser.add_argument("--random", type=Path, help="config file: random weights of its sizes")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument(
@@ -168,7 +177,7 @@ def main() -> None:
         torch.set_num_threads(options.threads)
     config = EngineConfig(device=options.device, slots=max(options.streams))
     if options.random:
-        loaded = checkpoint.random(options.random, options.device, seed=0)
+        loaded = random(options.random, options.device)
     else:
         loaded = checkpoint.load(options.model, options.device, print)
     machine = (
@@ -190,17 +199,16 @@ def main() -> None:
     result["floor_ms"] = sum(needed.values()) / rate * 1e3
     engine = Engine(loaded, config, time.monotonic)
     engine.warm_up()
-    print(
-        f"\n{'streams':>8}{'TTFA ms':>10}{'step ms':>10}{'max':>10}{'RTF':>8}{'audio s/s':>11}{'x floor':>9}"
-    )
+    heads = ("streams", "TTFA ms", "step ms", "max", "RTF", "audio s/s", "x floor")
+    print("\n" + "".join(f"{head:>10}" for head in heads))
     result["streams"] = []
     for streams in options.streams:
         r = speak(engine, streams, options.seconds, options.device)
         result["streams"].append(r)
         step, share = r["step_ms"], r["step_ms"]["median"] / result["floor_ms"]
         print(
-            f"{streams:8}{r['ttfa_ms']['median']:10.1f}{step['median']:10.2f}{step['max']:10.2f}"
-            f"{r['rtf']:8.3f}{r['audio_seconds_a_second']:11.2f}{share:9.1f}"
+            f"{streams:10}{r['ttfa_ms']['median']:10.1f}{step['median']:10.2f}{step['max']:10.2f}"
+            f"{r['rtf']:10.3f}{r['audio_seconds_a_second']:10.2f}{share:10.1f}"
         )
     print(json.dumps(result))
 

@@ -53,6 +53,7 @@ class Runner:
             return []
         table = torch.tensor([_entry(row) for row in plan.emitting], device=self._device)
         decodes = len(plan.decodes)
+        self._longest = max((d.position for d in plan.decodes), default=0) + 1
         decoded = self._grouped(self._decode, table[:decodes]) if decodes else ()
         hidden = torch.cat([*decoded, *first])
         for prefill in plan.prefills:
@@ -79,7 +80,8 @@ class Runner:
         x = self._talker.frame_vectors(
             self.slots.codes[table[:, SLOT]]
         ) + self._talker.text_vectors(table[:, TEXT])
-        return (self._talker.step(x, self.slots.cache, table[:, KV_ROW], table[:, POSITION]),)
+        kv_rows, positions = table[:, KV_ROW], table[:, POSITION]
+        return (self._talker.step(x, self.slots.cache, kv_rows, positions, self._longest),)
 
     def _complete(self, table: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor]:
         """Hidden [R, d] -> codes [R, q] and whether EOS was drawn [R]; the codes become the slots'
@@ -112,7 +114,7 @@ class Runner:
         return codes, ended
 
     def _speak(self, slots: Tensor, codes: Tensor, ended: Tensor) -> list[Made]:
-        """Codes [R, q] -> a frame of PCM a row; an ended row leaves its slot's codec state alone."""
+        """Codes [R, q] -> a frame of PCM a row; an ended row leaves its slot's codec alone."""
         rows = torch.where(ended, self.slots.scratch, slots)
         pcm = self._codec(codes[:, :, None], self.slots.codec, rows)
         level = pcm.square().mean(1).sqrt()
