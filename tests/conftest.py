@@ -1,4 +1,4 @@
-"""What every test may rely on: one thread for torch, no hub but their own, no settings of the caller's."""
+"""What every test may rely on: one thread for torch, no foreign hub, no settings of the caller's."""
 
 from __future__ import annotations
 
