@@ -24,9 +24,12 @@ def config(kind: str = "voice_design", size: str = "1b7") -> ModelConfig:
         return read_config(Path(folder), kind, size)
 
 
-def talker(size: str = "1b7", seed: int = 0, fold: bool = True) -> Talker:
-    made = Talker(config(size=size).talker)
-    fill(made, TALKER, drawn(talker_shapes(config(size=size)), seed).__getitem__)
+def talker(
+    size: str = "1b7", seed: int = 0, fold: bool = True, kind: str = "voice_design"
+) -> Talker:
+    c = config(kind, size)
+    made = Talker(c.talker)
+    fill(made, TALKER, drawn(talker_shapes(c), seed).__getitem__)
     if fold:
         made.fold()
     return made.eval().requires_grad_(False)
