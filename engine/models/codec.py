@@ -11,61 +11,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from engine.config import CodecConfig
+from engine.models.convolution import CausalConv, CausalTransposedConv, SnakeBeta
 from engine.models.pre_transformer import PreTransformer
 from engine.models.quantizer import Quantizer
 from engine.models.streaming import DILATIONS, CodecState, Stream
-
-
-class CausalConv(nn.Module):
-    def __init__(
-        self, inputs: int, outputs: int, kernel: int, dilation: int = 1, groups: int = 1
-    ) -> None:
-        super().__init__()
-        self.conv = nn.Conv1d(inputs, outputs, kernel, dilation=dilation, groups=groups)
-        self.past = (kernel - 1) * dilation
-
-    def forward(self, x: Tensor, stream: Stream) -> Tensor:
-        out: Tensor = self.conv(stream.extend(x, self.past) if self.past else x)
-        return out
-
-
-class CausalTransposedConv(nn.Module):
-    """Stride s, kernel s or 2 s: T inputs -> s T outputs, the last s - (kernel - s) of the tail cut
-    off.
-    """
-
-    def __init__(self, inputs: int, outputs: int, kernel: int, stride: int) -> None:
-        super().__init__()
-        assert kernel in (stride, 2 * stride)
-        self.conv = nn.ConvTranspose1d(inputs, outputs, kernel, stride)
-        self.stride, self.overlaps = stride, kernel > stride
-
-    def forward(self, x: Tensor, stream: Stream) -> Tensor:
-        if not self.overlaps:
-            out: Tensor = self.conv(x)
-            return out
-        return self.conv(stream.extend(x, 1))[..., self.stride : -self.stride]
-
-
-class SnakeBeta(nn.Module):
-    """y = x + sin^2(x e^alpha) / (e^beta + 1e-9), by channel."""
-
-    def __init__(self, channels: int) -> None:
-        super().__init__()
-        self.alpha = nn.Parameter(torch.zeros(channels))
-        self.beta = nn.Parameter(torch.zeros(channels))
-        self._folded: tuple[Tensor, Tensor] | None = None
-
-    @torch.no_grad()
-    def fold(self) -> None:
-        self._folded = self._constants()
-
-    def _constants(self) -> tuple[Tensor, Tensor]:
-        return self.alpha.exp()[:, None], 1 / (self.beta.exp() + 1e-9)[:, None]
-
-    def forward(self, x: Tensor, _: Stream | None = None) -> Tensor:
-        frequency, gain = self._folded or self._constants()
-        return torch.addcmul(x, torch.sin(x * frequency).square(), gain)
 
 
 class ResidualUnit(nn.Module):
@@ -129,7 +78,7 @@ class Codec(nn.Module):
     def fold(self) -> None:
         """Work out what inference need not work out again. Training must not call it."""
         for module in self.modules():
-            if isinstance(module, SnakeBeta | Quantizer):
+            if isinstance(module, CausalConv | CausalTransposedConv | SnakeBeta | Quantizer):
                 module.fold()
 
     def latents(self, codes: Tensor) -> Tensor:
@@ -143,12 +92,18 @@ class Codec(nn.Module):
         """Latents [R, codebook_dim, T] -> samples [R, T * frame_samples] in -1..1; continues `rows`
         of `state`.
         """
-        if state is not None and rows is not None and len(rows) > 1 and rows.device.type == "cpu":
-            # Convolutions may choose another algorithm for another number of rows.
-            each = zip(latents.split(1), rows.split(1), strict=True)
-            return torch.cat([self.synthesize(x, state, row) for x, row in each])
-        stream = Stream(state, rows)
-        past = self.config.sliding_window - 1 if state is not None else 0
+        if state is None or rows is None:
+            return self._synthesize(latents, Stream(None, None), past=0)
+        past = self.config.sliding_window - 1
+        if rows.device.type != "cpu":
+            return self._synthesize(latents, Stream(state, rows), past)
+        # Row by row: a matrix product's last bits depend on how many rows it has.
+        each = zip(latents.split(1), rows.tolist(), strict=True)
+        return torch.cat(
+            [self._synthesize(x, Stream(state, slice(r, r + 1)), past) for x, r in each]
+        )
+
+    def _synthesize(self, latents: Tensor, stream: Stream, past: int) -> Tensor:
         x = self.pre_conv(latents, stream).transpose(1, 2)
         x = self.pre_transformer(x, stream, past).transpose(1, 2)
         for up, block in self.upsample:

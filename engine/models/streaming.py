@@ -65,9 +65,9 @@ class CodecState:
 
 
 class Stream:
-    """One call over rows [R] of a state: each layer takes its memory in the order the layers run."""
+    """One call over `rows` of a state: each layer takes its memory in the order the layers run."""
 
-    def __init__(self, state: CodecState | None, rows: Tensor | None) -> None:
+    def __init__(self, state: CodecState | None, rows: Tensor | slice | None) -> None:
         self._state, self._rows = state, rows
         self._tails = iter(state.tails if state else ())
 
