@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 import uuid
 from array import array
@@ -21,11 +22,8 @@ FRAME_BYTES = 2 * 1_920
 SECOND_BYTES = 2 * 24_000
 VOICE = "A calm older man with a low and dry voice."
 PATIENCE = 110.0
-WORDS = (
-    "The harbour was quiet that morning, and the boats lay still on the grey water. A woman "
-    "walked along the wall with a basket on her arm, looking for the man who had promised to take "
-    "her over to the island. He was late again, as he always was, and she knew it."
-).split()
+SENTENCE = "The harbour was quiet that morning, and the boats lay still on the grey water. "
+WORDS = (SENTENCE * 20).split()  # 15 s of writing; a start of Python on a busy machine takes two
 
 
 @asynccontextmanager
@@ -72,17 +70,16 @@ def test_a_pipe_that_writes_a_word_every_50_ms_is_heard_before_its_last_word() -
                     await process.stdin.drain()
                     written += 1
                     await asyncio.sleep(0.05)
-                process.stdin.close()
 
             writer = asyncio.create_task(write())
             head = await process.stdout.readexactly(HEADER + FRAME_BYTES)
             assert written < len(WORDS), "the first audio came after the last word"
-            await writer
-            pcm = head[HEADER:] + await process.stdout.read()
-            assert await process.wait() == 0
-        assert len(pcm) % FRAME_BYTES == 0
-        assert 8 * SECOND_BYTES < len(pcm) < 60 * SECOND_BYTES
-        assert loudness(pcm) > 100
+            more = await process.stdout.readexactly(2 * FRAME_BYTES)
+            writer.cancel()
+            process.send_signal(signal.SIGINT)
+            assert await process.wait() == 130
+        assert head.startswith(b"RIFF")
+        assert any(head[HEADER:] + more)
 
     asyncio.run(asyncio.wait_for(scene(), PATIENCE))
 
@@ -92,13 +89,14 @@ def test_one_seed_is_one_audio_and_another_is_another() -> None:
         async with house() as server:
 
             async def spoken(seed: str) -> bytes:
-                arguments = ("A test of the voice.", "--seed", seed, "--out", "-")
+                arguments = ("Yes, of course.", "--seed", seed, "--out", "-")
                 process = await say(*arguments, "--url", url(server))
                 out, told = await process.communicate()
                 assert process.returncode == 0, told.decode()
                 return out
 
-            first, again, other = [await spoken(seed) for seed in ("5", "5", "6")]
+            first = await spoken("5")
+            again, other = await asyncio.gather(spoken("5"), spoken("6"))  # now in company
             assert first == again
             assert first != other
 
@@ -110,13 +108,13 @@ def test_say_alone_speaks_and_leaves_no_process(tmp_path: Path) -> None:
     mark = uuid.uuid4().hex
 
     async def scene() -> None:
-        process = await say("Good evening, everyone.", "--out", str(out), SAY_MARK=mark)
+        process = await say("Good evening.", "--out", str(out), SAY_MARK=mark)
         _, told = await process.communicate()
         assert process.returncode == 0, told.decode()
 
     asyncio.run(asyncio.wait_for(scene(), PATIENCE))
     pcm = out.read_bytes()[HEADER:]
-    assert 0.5 * SECOND_BYTES < len(pcm) < 10 * SECOND_BYTES
+    assert 0.3 * SECOND_BYTES < len(pcm) < 8 * SECOND_BYTES
     assert loudness(pcm) > 100
     assert not [path for path in Path("/proc").glob("[0-9]*/environ") if mark in environment(path)]
 
