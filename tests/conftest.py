@@ -1,4 +1,4 @@
-"""What every test may rely on: one thread for torch, no foreign hub, no settings of the caller's."""
+"""What every test may rely on: one thread for torch, no foreign hub, none of the caller's settings."""
 
 from __future__ import annotations
 
