@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from engine.config import ModelConfig
+from engine.config import CodecConfig, ModelConfig
 from engine.models.attention import KVCache
 from engine.models.codec import Codec
 from engine.models.names import fill
@@ -35,9 +35,15 @@ def talker(
     return made.eval().requires_grad_(False)
 
 
-def codec(dtype: torch.dtype = torch.float32, seed: int = 0, fold: bool = True) -> Codec:
-    made = Codec(config().codec).to(dtype)
-    fill(made, CODEC, drawn(codec_shapes(config().codec), seed).__getitem__)
+def codec(
+    dtype: torch.dtype = torch.float32,
+    seed: int = 0,
+    fold: bool = True,
+    sizes: CodecConfig | None = None,
+) -> Codec:
+    c = sizes or config().codec
+    made = Codec(c).to(dtype)
+    fill(made, CODEC, drawn(codec_shapes(c), seed).__getitem__)
     if fold:
         made.fold()
     return made.eval().requires_grad_(False)
