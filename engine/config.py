@@ -160,7 +160,7 @@ class EngineConfig:
     queue: int = 64  # utterances that may wait for a slot
     max_frames: int = 8192  # of an utterance
     max_lead: float = 2.0  # seconds ahead of playback
-    threads: int = 0  # 0: as many as cores
+    threads: int = 0  # 0: half of the cores; the player and the page need some too
 
 
 def _model(

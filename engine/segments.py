@@ -73,5 +73,5 @@ def cut_long(text: str, policy: SegmentPolicy, start: int = 1) -> int:
     near = [e for e in clauses if abs(speech_seconds(text[:e]) - target) <= target / 2]
     choices = near or [m.end() for m in _WORD.finditer(text) if m.end() >= start]
     if not choices:  # no space at all: wherever the time is up
-        choices = range(start, len(text) + 1) or [len(text)]
+        choices = [*range(start, len(text) + 1)] or [len(text)]
     return min(choices, key=lambda e: abs(speech_seconds(text[:e]) - target))

@@ -66,7 +66,8 @@ def serve(engine: Engine, connection: socket.socket) -> None:
     """Step until the socket closes."""
     inbox = Inbox()
     threading.Thread(target=read, args=(connection, inbox), name="reader", daemon=True).start()
-    reported, timeout = 0.0, 0.0
+    reported = 0.0
+    timeout: float | None = 0.0
     while (commands := inbox.take(timeout)) is not None:
         events: list[Event] = engine.step(commands)
         timeout = 0.0 if engine.ran else IDLE if engine.busy else None
@@ -103,7 +104,7 @@ def main() -> int:
         options["device"] = "cuda" if torch.cuda.is_available() else "cpu"
     config = EngineConfig(**options)
     if config.device == "cpu":
-        torch.set_num_threads(config.threads or os.cpu_count() or 1)
+        torch.set_num_threads(config.threads or max(1, (os.cpu_count() or 1) // 2))
     try:
         loaded = checkpoint.load(
             config.model, config.device, lambda line: print(line, file=sys.stderr, flush=True)

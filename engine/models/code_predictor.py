@@ -14,14 +14,22 @@ from engine.models.transformer import Transformer
 Draw = Callable[[Tensor, int], Tensor]  # (logits [R, V] fp32, codebook) -> codes [R]
 
 
+class PredictorModel(Transformer):
+    codec_embedding: nn.ModuleList
+
+    def __init__(self, talker: TalkerConfig) -> None:
+        c = talker.code_predictor
+        super().__init__(c)
+        self.codec_embedding = nn.ModuleList(  # table j - 1 belongs to code j
+            nn.Embedding(c.vocab_size, talker.hidden_size) for _ in range(1, c.num_code_groups)
+        )
+
+
 class CodePredictor(nn.Module):
     def __init__(self, talker: TalkerConfig) -> None:
         super().__init__()
         self.config = c = talker.code_predictor
-        self.model = Transformer(c)
-        self.model.codec_embedding = nn.ModuleList(  # table j - 1 belongs to code j
-            nn.Embedding(c.vocab_size, talker.hidden_size) for _ in range(1, c.num_code_groups)
-        )
+        self.model = PredictorModel(talker)
         self.lm_head = nn.ModuleList(  # head j - 1 gives code j
             nn.Linear(c.hidden_size, c.vocab_size, bias=False) for _ in range(1, c.num_code_groups)
         )

@@ -44,6 +44,20 @@ class ConvNeXt(nn.Module):
         return x + (self.gamma * self.pwconv2(F.gelu(inner))).transpose(1, 2)
 
 
+class Upsample(nn.ModuleList):
+    """A transposed convolution without overlap, then a ConvNeXt block."""
+
+    def __init__(self, channels: int, ratio: int) -> None:
+        super().__init__(
+            [CausalTransposedConv(channels, channels, ratio, ratio), ConvNeXt(channels)]
+        )
+
+    def forward(self, x: Tensor, stream: Stream) -> Tensor:
+        for layer in self:
+            x = layer(x, stream)
+        return x
+
+
 class DecoderBlock(nn.Module):
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -64,12 +78,7 @@ class Codec(nn.Module):
         self.quantizer = Quantizer(c)
         self.pre_conv = CausalConv(c.codebook_dim, c.latent_dim, 3)
         self.pre_transformer = PreTransformer(c)
-        self.upsample = nn.ModuleList(
-            nn.ModuleList(
-                [CausalTransposedConv(c.latent_dim, c.latent_dim, r, r), ConvNeXt(c.latent_dim)]
-            )
-            for r in c.upsampling_ratios
-        )
+        self.upsample = nn.ModuleList(Upsample(c.latent_dim, r) for r in c.upsampling_ratios)
         widths = [c.decoder_dim >> i for i in range(len(c.upsample_rates) + 1)]
         blocks = [DecoderBlock(widths[i], widths[i + 1], r) for i, r in enumerate(c.upsample_rates)]
         first, last = CausalConv(c.latent_dim, widths[0], 7), CausalConv(widths[-1], 1, 7)
@@ -106,8 +115,8 @@ class Codec(nn.Module):
     def _synthesize(self, latents: Tensor, stream: Stream, past: int) -> Tensor:
         x = self.pre_conv(latents, stream).transpose(1, 2)
         x = self.pre_transformer(x, stream, past).transpose(1, 2)
-        for up, block in self.upsample:
-            x = block(up(x, stream), stream)
+        for stage in self.upsample:
+            x = stage(x, stream)
         for layer in self.decoder:
             x = layer(x, stream)
         stream.advance(latents.shape[2])

@@ -22,23 +22,27 @@ class CausalConv(nn.Module):
         self.conv = nn.Conv1d(inputs, outputs, kernel, dilation=dilation, groups=groups)
         self.past = (kernel - 1) * dilation
         self._matrix: Tensor | None = None  # [outputs, inputs * kernel]
+        self._bias: Tensor | None = None  # [outputs, 1]
 
     @torch.no_grad()
     def fold(self) -> None:
         if self.conv.weight.device.type == "cpu" and self.conv.groups == 1:
+            assert self.conv.bias is not None
             self._matrix = self.conv.weight.flatten(1).contiguous()
+            self._bias = self.conv.bias[:, None]
 
     def forward(self, x: Tensor, stream: Stream) -> Tensor:
         length = x.shape[2]
         if self.past:
             x = stream.extend(x, self.past)
-        if self._matrix is None or len(x) > 1:
+        if self._matrix is None or self._bias is None or len(x) > 1:
             out: Tensor = self.conv(x)
             return out
         kernel, (dilation,) = self.conv.kernel_size[0], self.conv.dilation
         strides = x.stride(1), dilation * x.stride(2), x.stride(2)
         windows = x.as_strided((x.shape[1], kernel, length), strides)
-        return torch.addmm(self.conv.bias[:, None], self._matrix, windows.reshape(-1, length))[None]
+        windows = windows.reshape(-1, length)
+        return torch.addmm(self._bias, self._matrix, windows)[None]
 
 
 class CausalTransposedConv(nn.Module):
@@ -57,6 +61,7 @@ class CausalTransposedConv(nn.Module):
     def fold(self) -> None:
         weight, s = self.conv.weight, self.stride  # [inputs, outputs, kernel]
         if weight.device.type == "cpu" and self.overlaps:
+            assert self.conv.bias is not None
             both = torch.cat([weight[:, :, s:], weight[:, :, :s]])
             self._matrix = both.permute(1, 2, 0).reshape(-1, len(both)).contiguous()
             self._bias = self.conv.bias.repeat_interleave(s)[:, None]

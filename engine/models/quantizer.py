@@ -24,6 +24,8 @@ class Codebook(nn.Module):
 
 
 class Level(nn.Module):
+    _codebook: Codebook
+
     def __init__(self, entries: int, size: int) -> None:
         super().__init__()
         self._codebook = Codebook(entries, size)
@@ -45,7 +47,8 @@ class ResidualGroup(nn.Module):
 
     def tables(self) -> Tensor:
         """Projected entries [levels, entries, codebook_dim]."""
-        entries = torch.stack([level._codebook.entries() for level in self.vq.layers])
+        books = [level._codebook for level in self.vq.layers if isinstance(level, Level)]
+        entries = torch.stack([book.entries() for book in books])
         return entries @ self.output_proj.weight[:, :, 0].T
 
 

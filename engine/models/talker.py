@@ -27,12 +27,17 @@ class TextProjection(nn.Module):
         return out
 
 
+class TalkerModel(Transformer):
+    def __init__(self, c: TalkerConfig) -> None:
+        super().__init__(c)
+        self.text_embedding = nn.Embedding(c.text_vocab_size, c.text_hidden_size)
+        self.codec_embedding = nn.Embedding(c.vocab_size, c.hidden_size)
+
+
 class Talker(nn.Module):
     def __init__(self, c: TalkerConfig) -> None:
         super().__init__()
-        self.model = Transformer(c)
-        self.model.text_embedding = nn.Embedding(c.text_vocab_size, c.text_hidden_size)
-        self.model.codec_embedding = nn.Embedding(c.vocab_size, c.hidden_size)
+        self.model = TalkerModel(c)
         self.text_projection = TextProjection(c.text_hidden_size, c.hidden_size)
         self.codec_head = nn.Linear(c.hidden_size, c.vocab_size, bias=False)
         self.code_predictor = CodePredictor(c)
