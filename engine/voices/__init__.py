@@ -1,0 +1,1 @@
+"""Checkpoints that travel with the package, and how they were made."""

@@ -1,0 +1,58 @@
+"""Sentences and descriptions that no training run sees; written before the first one."""
+
+from __future__ import annotations
+
+SENTENCES = [
+    "I think we should leave before the storm arrives.",
+    "Could you tell me how to get to the nearest pharmacy?",
+    "The committee will announce its decision on Thursday afternoon.",
+    "She opened the letter slowly and began to smile.",
+    "Please remind me to water the plants this evening.",
+    "Yes, that would be wonderful.",
+    "Your package was delivered to the front door at 3:45.",
+    "He has lived in this village for more than thirty years.",
+    "What would you like to drink with your meal?",
+    "The old bridge was closed because of heavy snow.",
+    "I can explain the second step again if you want.",
+    "My sister plays the violin in a small orchestra.",
+    "There is enough bread, cheese and fruit for everyone.",
+    "Turn left after the church and drive about two miles.",
+    "No problem, I will call you back in ten minutes.",
+    "The children laughed when the dog stole the sandwich.",
+    "Our next train to Manchester departs from platform four.",
+    "It costs 25 dollars, including tax.",
+    "Honestly, I have never understood the rules of cricket.",
+    "Did you remember to lock the back door?",
+    "The museum is free on Sundays, but it closes early.",
+    "A good teacher listens more than she talks.",
+    "Let me check the calendar for you.",
+    "The soup needs a little more salt and pepper.",
+    "Thousands of people marched through the city in silence.",
+    "We could watch a film, or just stay home and read.",
+    "The doctor said the results look perfectly normal.",
+    "Why are the lights still on in the office?",
+    "They built a wooden cabin near the lake last summer.",
+    "Sorry, I did not catch your name.",
+    "Water boils at one hundred degrees at sea level.",
+    "The pilot apologized for the long delay.",
+    "Nobody expected the smallest team to win the final.",
+    "You can change your password in the account settings.",
+    "Tomorrow will be cloudy with a chance of rain.",
+    "This song reminds me of my grandmother's kitchen.",
+    "Everything you need is already in the box.",
+    "The report describes three possible solutions.",
+    "Good morning, how did you sleep?",
+    "After dinner we walked along the quiet beach.",
+]
+
+# (description, class by f0): high: women and children, low: men.
+DESCRIPTIONS = [
+    ("A young woman, bright and quick.", "high"),
+    ("A calm older man, low and dry.", "low"),
+    ("A female voice, warm and friendly.", "high"),
+    ("A deep slow male narrator.", "low"),
+    ("Woman, cheerful and lively.", "high"),
+    ("A man in his thirties with a clear voice.", "low"),
+    ("A little girl talking fast.", "high"),
+    ("A grumpy old gentleman who takes his time.", "low"),
+]
