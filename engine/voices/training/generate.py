@@ -4,7 +4,8 @@ usage: python -m engine.voices.training.generate CORPUS.txt.gz FOLDER HOURS [PRO
 
 Writes shards: NAME.i16 (24 kHz mono), NAME.u8 (phonemes) and NAME.json, a list of groups. A
 group is one voice reading one to four sentences; each sentence fills whole codec frames, so that
-any run of sentences is also a run of codes. A shard's json appears only when all is whole; FOLDER/stop ends the work.
+any run of sentences is also a run of codes. A shard's json appears only when all is whole;
+FOLDER/stop ends the work.
 """
 
 from __future__ import annotations
