@@ -1,4 +1,4 @@
-"""What every test may rely on: one thread for torch, no foreign hub, none of the caller's settings."""
+"""What every test relies on: one thread for torch, no foreign hub, no settings of the caller."""
 
 from __future__ import annotations
 
