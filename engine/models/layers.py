@@ -28,7 +28,12 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.rms_norm(x.float(), x.shape[-1:], None, self.eps).to(x.dtype) * self.weight
+        return normalised(x, self.eps) * self.weight
+
+
+def normalised(x: Tensor, eps: float) -> Tensor:
+    """RMS 1 along the last dimension, worked out in fp32."""
+    return F.rms_norm(x.float(), x.shape[-1:], None, eps).to(x.dtype)
 
 
 class MLP(nn.Module):
@@ -56,17 +61,15 @@ class LayerScale(nn.Module):
 
 def rope_angles(positions: Tensor, head_dim: int, theta: float) -> tuple[Tensor, Tensor]:
     """Cosine and sine [..., head_dim] fp32 for integer positions [...]; NeoX pairing (i, i +
-    head_dim / 2).
+    head_dim / 2), the first half's sine negated for `rotate`.
     """
     steps = torch.arange(0, head_dim, 2, device=positions.device, dtype=torch.float32)
     angles = positions[..., None].float() * theta ** (-steps / head_dim)
-    angles = torch.cat([angles, angles], -1)
-    return angles.cos(), angles.sin()
+    cos, sin = angles.cos(), angles.sin()
+    return torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1)
 
 
 def rotate(x: Tensor, angles: tuple[Tensor, Tensor]) -> Tensor:
     """RoPE in fp32 on the last dimension; the angles broadcast over heads."""
     cos, sin = angles
-    half = x.shape[-1] // 2
-    turned = torch.cat([-x[..., half:], x[..., :half]], -1)
-    return (x * cos + turned * sin).to(x.dtype)
+    return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, -1), sin).to(x.dtype)

@@ -28,10 +28,10 @@ class Attention(nn.Module):
         self, x: Tensor, angles: tuple[Tensor, Tensor], mask: Tensor, layer: int, stream: Stream
     ) -> Tensor:
         heads = self.qkv_proj(x).unflatten(-1, (-1, self.head_dim))
-        q, k, v = heads.split([self.heads, self.kv_heads, self.kv_heads], -2)
-        k = rotate(k, angles).transpose(1, 2)
-        k, v = stream.extend_keys(layer, k, v.transpose(1, 2))
-        out: Tensor = self.o_proj(attention(rotate(q, angles), k, v, mask).flatten(-2))
+        qk, v = heads.split([self.heads + self.kv_heads, self.kv_heads], -2)
+        q, k = rotate(qk, angles).split([self.heads, self.kv_heads], -2)
+        k, v = stream.extend_keys(layer, k.transpose(1, 2), v.transpose(1, 2))
+        out: Tensor = self.o_proj(attention(q, k, v, mask).flatten(-2))
         return out
 
 

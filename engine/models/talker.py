@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from engine.config import TalkerConfig
 from engine.models.attention import Chunk, KVCache, Step, whole
 from engine.models.code_predictor import CodePredictor
-from engine.models.transformer import Transformer
+from engine.models.transformer import Attention, Transformer
 
 
 class TextProjection(nn.Module):
@@ -44,6 +44,9 @@ class Talker(nn.Module):
 
     def fold(self) -> None:
         """Work out what inference need not work out again. Training must not call it."""
+        for module in self.modules():
+            if isinstance(module, Attention):
+                module.fold()
         self.code_predictor.fold(self.model.codec_embedding)
 
     def text_vectors(self, ids: Tensor) -> Tensor:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from engine.config import CodePredictorConfig, TalkerConfig
 from engine.models.attention import Attend
-from engine.models.layers import MLP, FusedLinear, RMSNorm, rope_angles, rotate
+from engine.models.layers import MLP, FusedLinear, RMSNorm, normalised, rope_angles, rotate
 
 Angles = tuple[Tensor, Tensor]
 
@@ -23,11 +24,23 @@ class Attention(nn.Module):
         self.o_proj = nn.Linear(queries, c.hidden_size, bias=False)
         self.q_norm = RMSNorm(self.head_dim, c.rms_norm_eps)
         self.k_norm = RMSNorm(self.head_dim, c.rms_norm_eps)
+        self._folded: Tensor | None = None
+
+    @torch.no_grad()
+    def fold(self) -> None:
+        self._folded = self._scales()
+
+    def _scales(self) -> Tensor:
+        """Norm weights of every query and key head [heads + kv heads, D]: one norm for both."""
+        q, k = self.q_norm.weight, self.k_norm.weight
+        return torch.cat([q.expand(self.heads, -1), k.expand(self.kv_heads, -1)])
 
     def forward(self, x: Tensor, angles: Angles, layer: int, attend: Attend) -> Tensor:
         heads = self.qkv_proj(x).unflatten(-1, (-1, self.head_dim))  # [R, T, heads + 2 kv heads, D]
-        q, k, v = heads.split([self.heads, self.kv_heads, self.kv_heads], -2)
-        q, k = rotate(self.q_norm(q), angles), rotate(self.k_norm(k), angles)
+        qk, v = heads.split([self.heads + self.kv_heads, self.kv_heads], -2)
+        scales = self._scales() if self._folded is None else self._folded
+        qk = rotate(normalised(qk, self.q_norm.eps) * scales, angles)
+        q, k = qk.split([self.heads, self.kv_heads], -2)
         out: Tensor = self.o_proj(attend(layer, q, k, v).flatten(-2))
         return out
 
