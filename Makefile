@@ -23,7 +23,7 @@ run: setup ## the gateway with its page and the embedded voice on http://localho
 
 test: setup ## the tests; in the browser and with a sound server too where there are such
 	$(SAY_ABSENT)
-	$(BIN)/python -m pytest -m "not ($(UNASKED)$(foreach mark,$(ABSENT), or $(mark)))" $(ARGS)
+	$(BIN)/python -m pytest --ignore tests/parity -m "not ($(UNASKED)$(foreach mark,$(ABSENT), or $(mark)))" $(ARGS)
 	$(SAY_ABSENT)
 
 setup: $(READY) ## .venv with the package and its vivavoce command; nothing when it is up to date
