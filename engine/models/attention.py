@@ -56,6 +56,9 @@ def attention(
     heads.
     """
     grouped = q.shape[2] != k.shape[1]
+    if grouped and q.shape[1] == 1:  # one KV head's queries as if they were positions: no copies
+        one = F.scaled_dot_product_attention(q[:, 0].unflatten(1, (k.shape[1], -1)), k, v, mask)
+        return one.flatten(1, 2)[:, None]
     out = F.scaled_dot_product_attention(
         q.transpose(1, 2), k, v, attn_mask=mask, is_causal=causal, enable_gqa=grouped
     )
