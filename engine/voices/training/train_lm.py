@@ -27,7 +27,7 @@ from engine.voices.training.modules import Speaker, named
 from engine.voices.training.rows import Batch, Rows
 
 PEAK, WARM = 1.2e-3, 400
-NOISE = 0.07  # share of the heard codes that are replaced, and of frames unheard
+NOISE = 0.12  # share of the heard codes that are replaced, and of frames unheard
 COMPLETED = 3_072  # frames a step for the code predictor
 HELD = 64  # groups that are never trained on
 
