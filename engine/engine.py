@@ -9,7 +9,7 @@ import sentencex
 from engine.checkpoint import Loaded
 from engine.config import EngineConfig
 from engine.means import Means
-from engine.messages import Command, Event, Ready, Speak, Status
+from engine.messages import Audio, Command, Event, Ready, Speak, Status
 from engine.runner import Runner
 from engine.scheduler import Scheduler
 from engine.segments import SegmentPolicy, Split
@@ -98,14 +98,18 @@ class Engine:
         )
 
     def warm_up(self) -> Ready:
-        """Speak one short utterance through the whole pipeline; then say what this engine is."""
-        speak = Speak(0, "", seed=0, text="Ready.", ended=True, max_frames=2, live=False)
-        events = self.step([speak])
-        while self.busy:
-            events += self.step([])
-        assert any(type(e).__name__ == "Audio" for e in events), (
-            f"the warm-up made no frame: {events}"
-        )
+        """Speak through the whole pipeline, twice: the second time tells what a join costs here.
+        Then say what this engine is.
+        """
+        text = " ".join(["A join reads the text and the frames before it again."] * 6)
+        for utterance in (0, -1):
+            speak = Speak(utterance, text, seed=0, text=text, ended=True, max_frames=2, live=False)
+            events = self.step([speak])
+            joining = self._last_step
+            while self.busy:
+                events += self.step([])
+            assert any(isinstance(e, Audio) for e in events), f"the warm-up made no frame: {events}"
+        self._scheduler.expect_joins(joining)
         model = self._loaded.config
         return Ready(
             model=self._loaded.name,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Sequence
+from dataclasses import replace
 
 from engine.carry import Spoken
 from engine.means import Means
@@ -51,6 +52,12 @@ class Scheduler:
         self._resets: list[tuple[int, Speak]] = []
         self._voices: OrderedDict[int, list[Spoken]] = OrderedDict()
         self._events: deque[Event] = deque()
+
+    def expect_joins(self, seconds: float) -> None:
+        """A segment's first step takes so long on this machine: later utterances open in time."""
+        policy = self._means.policy
+        lead = max(policy.stall_lead, policy.slow_lead + seconds)
+        self._means = replace(self._means, policy=replace(policy, stall_lead=lead))
 
     @property
     def running(self) -> int:
