@@ -36,7 +36,7 @@ $(READY): pyproject.toml constraints.txt tools/install.py
 
 parity: $(READY) ## the reference package beside ours, for test-parity
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[parity]' --no-build-isolation
-	$(BIN)/python -m pip install -q --no-deps qwen-tts-hf==0.1.1.post1
+	$(BIN)/python -m pip install -q --no-deps qwen-tts==0.1.1
 
 style: setup ## ruff: lint and format
 	$(BIN)/ruff check .
