@@ -21,10 +21,6 @@ from tests.engine.weights import drawn
 from tests.parity.cases import Case
 
 
-def installed() -> bool:
-    return importlib.util.find_spec("qwen_tts") is not None
-
-
 def _stand_in(name: str, **names: object) -> None:
     module = ModuleType(name)
     module.__spec__ = ModuleSpec(name, None)
@@ -36,7 +32,10 @@ def _load(name: str) -> Any:
     """One of the package's modules, without what the packages above it import."""
     if "qwen_tts.core" not in sys.modules:
         found = importlib.util.find_spec("qwen_tts")
-        assert found is not None and found.submodule_search_locations is not None
+        if found is None or found.submodule_search_locations is None:
+            raise ModuleNotFoundError(
+                "the reference package is not here: pip install --no-deps qwen-tts==0.1.1"
+            )
         (place,) = found.submodule_search_locations
         for package in ("qwen_tts", "qwen_tts.core", "qwen_tts.inference"):
             inside = package.split(".")[1:]

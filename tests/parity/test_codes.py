@@ -18,8 +18,6 @@ from tests.parity.cases import DESIGNED, Case
 from tests.parity.golden import EAGER, FRAMES, SETTINGS, Setting
 
 pytestmark = pytest.mark.parity
-if not reference.installed():
-    pytest.skip("the reference package is not installed", allow_module_level=True)
 
 
 @cache
