@@ -111,6 +111,8 @@ class Generation:
 
     talker: Sampling = DEFAULT
     predictor: Sampling = UNPENALISED
+    carry: bool = True  # ours: whether a segment may be opened by the one before it
+    segment_seconds: float = 12.0  # ours: the longest segment that it speaks well
 
 
 @dataclass(frozen=True)
@@ -265,6 +267,8 @@ def _generation(part: Reader) -> Generation | None:
             top_p=part.number("subtalker_top_p", base.predictor.top_p),
             repetition_penalty=1.0,
         ),
+        carry=part.flag("carry", base.carry),
+        segment_seconds=part.number("segment_seconds", base.segment_seconds),
     )
 
 

@@ -47,12 +47,13 @@ class Engine:
         """`clock` returns seconds, monotonic."""
         self._loaded, self._config, self._clock = loaded, config, clock
         self._runner = Runner(loaded, config)
+        generation = loaded.config.generation
         means = Means(
             config=loaded.config,
             encode=loaded.tokenizer.encode,
             pretokens=loaded.tokenizer.pretokens,
             split=split,
-            policy=policy or SegmentPolicy(),
+            policy=policy or SegmentPolicy(segment_seconds=generation.segment_seconds),
             positions=config.positions,
             chunk=config.chunk,
             max_frames=config.max_frames,

@@ -44,6 +44,7 @@ class Utterance:
         self._draws = 0
         self._said = 0  # offset up to which segments have ended
         self._playback = Playback()
+        self._carries = speak.carry == "context" and means.config.generation.carry
         self._held = False
         self._starved_at: float | None = None
         self._guarded = ""
@@ -185,7 +186,7 @@ class Utterance:
             assert first is not None, "a stream segment opens on a word"
             segment.base += prompt.stream(self._means.config, first)
         else:
-            self._write_prompt(segment, context=self._speak.carry == "context")
+            self._write_prompt(segment, context=self._carries)
         return segment
 
     def _write_prompt(self, segment: Segment, context: bool) -> None:

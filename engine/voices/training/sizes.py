@@ -121,6 +121,8 @@ SAMPLING: dict[str, Any] = {
     "subtalker_temperature": 0.7,
     "subtalker_top_k": 30,
     "subtalker_top_p": 1.0,
+    "carry": False,
+    "segment_seconds": 6.0,
 }
 
 
