@@ -15,7 +15,7 @@ const RING_SECONDS = 4;
 
 // How much audio must be there before sound starts. Doubles after an underrun, eases back in calm.
 export class StartThreshold {
-  constructor(seconds = 0.1, most = 1.0, calm = 20) {
+  constructor(seconds = 0.2, most = 1.0, calm = 20) {
     this.least = seconds;
     this.most = most;
     this.calm = calm;
