@@ -14,7 +14,42 @@ RULES: dict[str, list[str]] = {
         *["{open}"] * 3, *["{answer}"] * 6, *["{question}"] * 6, *["{order}"] * 5,
         *["{number}"] * 6, *["{nonsense}"] * 8, *["{words}"] * 3, *["{open} {answer}"] * 2,
         *["{list}"] * 2, *["{talk}"] * 6, "{open} {question}", "{short}", "{short}",
+        *["{typed}"] * 8, *["{typed}"] * 2,
     ],
+    "typed": [  # what a front end must read: the teacher's own does, where [written|spoken] does not say it
+        "It costs ${n100}.{n90}.", "The total is ${n1000}.{n90}, plus ${n28} for shipping.", "${n28}.50", "£{n100} or €{n100}.",
+        "A budget of ${n28}.{digit} million.", "That's ${big}.", "There are {big} {things}.", "About {big} people live in {city}.",
+        "The {thing} leaves at {n12}:{n90}.", "It's {n12}:{n90} {ampm}", "From {n12}:{n90} to {n12}:{n90} {ampm}", "See you at {n12} {ampm}",
+        "It is {n12}:0{digit} {ampm} in {city}.", "{mon}. {n28}, {year}.", "On {month} {n28}{th}, {year}, we met.", "Due {month} {n28}.",
+        "On {m}/{n28}/{year}, {name} moved to {city}.", "The {nth} of {month}.", "Her {nth} {noun}.", "In the {decade}s.", "Since {year}.",
+        "{title} {name} called.", "{title} {name} and {title} {name} are here.", "Ask {title} {name} {when}.", "{name} {letter}. {name}.",
+        "{noun}, e.g. a {adj} {noun}.", "{nouns}, {nouns}, etc.", "A {noun}, i.e. a {adj} {noun}.", "{noun} vs. {noun}.", "No. {n28}.",
+        "{name} & {name}.", "The {acronym} and the {acronym}.", "What is {acronym}?", "Your {acronym} is {adj}.", "The {acronym} {noun}.",
+        "Use the {acronym} to {verb} it.", "{n100}% of {nouns}.", "A {n28}.{digit}% rise.", "{n28}.{digit} {unit}.", "It is {n100} {unit} long.",
+        "{n28} {unit} and {n28} {unit}.", "{n28}°C in {city}.", "About -{n28}°{cf}.", "{digit}.{digit}{digit}", "{n28}.{n90}", "-{n28}",
+        "{n28} + {n28} = {n90}.", "1/{digit2} of the {noun}.", "Version {digit}.{digit}.", "{n28}-{n60} {nouns}.", "#{n28}.",
+        "Call {phone}.", "The number is {phone}.", "My number is {phone}, {name}.", "Dial {phone} {when}.", "Visit {url}.", "See {url} for more.",
+        "Go to {url} and {verb} the {noun}.", "Write to {email}.", "My address is {email}.", "Send it to {email} {when}.",
+        "{n200} {surname} {street}.", "Flight {letter}{letter}{n1000}.", "Room {n1000}.", "Gate {letter}{n28}.", "Order {n1000}{letter}.",
+        "He said \"{short}\" and left.", "\"{question}\"", "\"{answer}\" said {name}.", "The {noun} (a {adj} {noun}) is here.",
+        "The {noun} - {adj} and {adj} - is {when} here.", "{clause}; {clause}.", "Note: {clause}.", "Well... {clause}.", "{open} ({short})",
+        "{name}: {question}", "{noun}/{noun}.", "{adj}-{adj} {nouns}.", "WARNING: {clause}.", "{n28}x{n28} {unit}.", "Chapter {roman}.",
+    ],
+    "ampm": ["a.m.", "p.m.", "AM.", "PM.", "am.", "pm."],
+    "th": ["th"],
+    "nth": ["1st", "2nd", "3rd", "4th", "5th", "6th", "7th", "8th", "9th", "10th", "11th", "12th", "19th", "20th", "21st", "23rd", "30th", "100th"],
+    "mon": "Jan Feb Mar Apr Aug Sept Oct Nov Dec".split(),
+    "m": "1 2 3 4 5 6 7 8 9 10 11 12".split(),
+    "decade": ["1950", "1960", "1970", "1980", "1990", "1920"],
+    "title": ["Dr.", "Mr.", "Mrs.", "Ms.", "Prof.", "Dr.", "Mr.", "Mrs."],
+    "acronym": "NASA FBI CIA USA UK EU UN BBC CNN TV PC CPU GPU USB PDF HTML API URL AI IBM ATM CEO DIY DNA FAQ GPS HR IT MRI NATO PIN "
+               "RAM SMS SUV VIP WWF XML JSON HTTP NBA NFL MIT UCLA LED LCD DVD CD ID IQ OK".split(),
+    "unit": "km kg cm mm mph km/h GB MB minutes hours days miles feet inches degrees liters meters grams dollars tons pounds years".split(),
+    "cf": ["C", "F"],
+    "digit2": ["2", "3", "4", "5", "8"],
+    "roman": ["II", "III", "IV", "2", "3", "V"],
+    "surname": "Main Oak Park Maple Cedar Elm Lake Hill Washington Church Mill River Spring King Queen Green High Station".split(),
+    "street": ["Street", "St.", "Avenue", "Ave.", "Road", "Rd.", "Lane", "Drive", "Blvd."],
     "open": [
         "Hello!", "Hi there.", "Hello, {name}.", "Good {part}, {name}.", "Good {part}!", "Welcome back.",
         "Sure.", "Of course.", "Yes.", "No.", "Okay.", "All right.", "Thank you.", "You're welcome.",
@@ -188,12 +223,72 @@ class Grammar:
             return _plural(self._fill("thing"))
         if slot == "Count":
             return self._fill("count").capitalize()
+        if slot in ("phone", "url", "email"):
+            return getattr(self, f"_{slot}")()
+        if slot == "big":
+            return f"{rng.choice([rng.randint(1_000, 9_999), rng.randint(10_000, 999_999), rng.randint(1, 99) * 1_000_000]):,}"
         if slot == "letter":
             return rng.choice("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
         return rng.choice(RULES[slot])
+
+    def _phone(self) -> str:
+        rng = self._rng
+        parts = [[rng.randint(0, 9) for _ in range(n)] for n in rng.choice([(3, 4), (3, 3, 4)])]
+        parts[0][0] = rng.randint(2, 9)
+        words = ", ".join(" ".join(DIGITS[d] for d in part) for part in parts)
+        return f"[{'-'.join(''.join(map(str, part)) for part in parts)}|{words}]"
+
+    def _url(self) -> str:
+        rng = self._rng
+        name, end = "".join(self._fill("noun") for _ in range(rng.choice([1, 1, 2]))), self._end()
+        path = f"/{self._fill('noun')}" if rng.random() < 0.3 else ""
+        start, said = rng.choice(
+            [
+                ("www.", "double u double u double u dot "),
+                ("", ""),
+                ("https://", ""),
+                ("https://www.", ""),
+            ]
+        )
+        said_end = (
+            end.replace(".", " dot ")
+            .replace("io", "i o")
+            .replace("ai", "a i")
+            .replace(" uk", " u k")
+        )
+        return f"[{start}{name}{end}{path}|{said}{name}{said_end}{path.replace('/', ' slash ')}]"
+
+    def _email(self) -> str:
+        user, host, end = self._fill("name").lower(), self._fill("noun"), self._end()
+        if self._rng.random() < 0.3:
+            user += "." + self._fill("noun")
+        said_end = (
+            end.replace(".", " dot ")
+            .replace("io", "i o")
+            .replace("ai", "a i")
+            .replace(" uk", " u k")
+        )
+        return f"[{user}@{host}{end}|{user.replace('.', ' dot ')} at {host}{said_end}]"
+
+    def _end(self) -> str:
+        return self._rng.choice([".com", ".com", ".com", ".org", ".net", ".io", ".ai", ".co.uk"])
+
+
+DIGITS = "zero one two three four five six seven eight nine".split()
 
 
 def _plural(noun: str) -> str:
     if noun.endswith(("s", "x", "ch", "sh")):
         return noun + "es"
     return noun[:-1] + "ies" if noun.endswith("y") and noun[-2] not in "aeiou" else noun + "s"
+
+
+_READ = re.compile(r"\[([^|\]]*)\|([^\]]*)\]")  # [as written|as spoken]
+
+
+def written(text: str) -> str:
+    return _READ.sub(r"\1", text)
+
+
+def spoken(text: str) -> str:
+    return _READ.sub(r"\2", text)

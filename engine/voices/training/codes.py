@@ -1,11 +1,14 @@
-"""All audio as codes, packed to ten bits, with what was said; and weights in parts that travel."""
+"""Audio as codes, with what was said; and weights in half precision.
+
+usage: python -m engine.voices.training.codes SHARDS CODEC OUT
+Encodes each shard that generate.py has finished and deletes its audio, until SHARDS/stop exists.
+"""
 
 from __future__ import annotations
 
-import gzip
 import json
+import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +17,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from engine.voices.training import sizes
-from engine.voices.training.audio import Audio
+from engine.voices.training import audio, sizes
 from engine.voices.training.encoder import Encoder, Quantiser
 from engine.voices.training.generate import FRAME
 
-BITS = 10
-PART = 1_550_000  # frames in a file: 15.5 MB
 PIECE, MARGIN = 512, 16  # frames encoded at once, and of context on either side
 
 
@@ -53,50 +53,76 @@ def encode(encoder: Encoder, quantiser: Quantiser, pcm: Tensor, batch: int = 64)
             )
         with torch.autocast(pcm.device.type, torch.bfloat16, enabled=pcm.is_cuda):
             z = encoder(torch.stack(pieces).float() / 32_768)
-        _, code, _ = quantiser(z.float())
+        _, _, code, _ = quantiser(z.float())
         made.append(
             code[:, :, MARGIN:-MARGIN].transpose(1, 2).reshape(-1, sizes.LEVELS).short().cpu()
         )
     return torch.cat(made)[:frames]
 
 
-def pack(codes: NDArray[np.int16]) -> bytes:
-    bits = (codes[:, :, None] >> np.arange(BITS)) & 1
-    return np.packbits(bits.astype(np.uint8).reshape(-1)).tobytes()
+def learned(folder: Path, device: str) -> tuple[Encoder, Quantiser]:
+    """Encoder and quantiser of train_codec.py."""
+    encoder = Encoder(sizes.WIDTH).to(device)
+    quantiser = Quantiser(sizes.LEVELS, sizes.WIDTH, sizes.CODES).to(device)
+    both = nn.ModuleDict({"encoder": encoder, "quantiser": quantiser}).eval()
+    both.load_state_dict(torch.load(folder / "encoder.pt", map_location=device))
+    return encoder, quantiser
 
 
-def unpack(packed: bytes) -> NDArray[np.int16]:
-    bits = np.unpackbits(np.frombuffer(packed, np.uint8)).reshape(-1, sizes.LEVELS, BITS)
-    return (bits.astype(np.int16) << np.arange(BITS, dtype=np.int16)).sum(-1).astype(np.int16)
-
-
-def write(encoder: Encoder, quantiser: Quantiser, audio: Audio, out: Path) -> None:
-    start = time.time()
-    made = encode(encoder, quantiser, audio.pcm[: audio.filled]).numpy()
-    for part in range(0, len(made), PART):
-        (out / f"codes{part // PART}.bin").write_bytes(pack(made[part : part + PART]))
-    with gzip.open(out / "phones.gz", "wb", compresslevel=5) as file:
-        file.write(np.concatenate(audio.phones).tobytes())
-    with gzip.open(out / "groups.json.gz", "wt", compresslevel=6) as file:
-        json.dump(audio.groups, file)
-    print(f"{len(made)} frames of codes in {time.time() - start:.0f} s", flush=True)
-
-
-@dataclass
 class Spoken:
-    """`codes` [N, levels] of everything; `groups`: tags, said [[text, frames]], at (first frame);
-    `phones` [N, 4]: what sounds in each 20 ms.
+    """`codes` [N, levels] and `sounds` [N, 8] of the shards seen so far; `groups`: tags, said
+    [[text, frames]], at (first frame). `held` are the groups of the shard that is only judged on.
     """
 
-    codes: NDArray[np.int16]
-    groups: list[dict[str, Any]]
-    phones: NDArray[np.uint8]
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._seen: set[str] = set()
+        self._parts: list[tuple[NDArray[np.int16], NDArray[np.uint8]]] = []
+        self.groups: list[dict[str, Any]] = []
+        self.held: list[dict[str, Any]] = []
 
-    @classmethod
-    def read(cls, folder: Path) -> Spoken:
-        parts = sorted(folder.glob("codes*.bin"))
-        codes = np.concatenate([unpack(part.read_bytes()) for part in parts])
-        with gzip.open(folder / "phones.gz") as file:
-            phones = np.frombuffer(file.read(), np.uint8).reshape(-1, 4)
-        with gzip.open(folder / "groups.json.gz", "rt") as file:
-            return cls(codes, json.load(file), phones)
+    def poll(self) -> int:
+        """Take in new files; how many there are."""
+        for path in sorted(self._folder.glob("*.json")):
+            if path.name in self._seen:
+                continue
+            self._seen.add(path.name)
+            with np.load(path.with_suffix(".npz")) as file:
+                self._parts.append((file["codes"], file["sounds"]))
+            groups = json.loads(path.read_text())
+            into = self.held if path.stem == audio.HELD else self.groups
+            into += [{**group, "part": len(self._parts) - 1} for group in groups]
+        return len(self._seen)
+
+    def part(self, group: dict[str, Any]) -> tuple[NDArray[np.int16], NDArray[np.uint8]]:
+        return self._parts[group["part"]]
+
+
+def main() -> None:
+    shards, codec, out = map(Path, sys.argv[1:4])
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    encoder, quantiser = learned(codec, device)
+    out.mkdir(parents=True, exist_ok=True)
+    start, frames, done = time.time(), 0, 0
+    while True:
+        stop = (shards / "stop").exists()
+        for path in sorted(shards.glob("*.json")):
+            shard = audio.read(path)
+            codes = encode(encoder, quantiser, torch.from_numpy(shard.pcm).to(device)).numpy()
+            np.savez(out / f"{path.stem}.npz", codes=codes, sounds=shard.sounds)
+            (out / "new").write_text(json.dumps(shard.groups))
+            (out / "new").replace(out / path.name)
+            if path.stem != audio.HELD:
+                path.with_suffix(".i16").unlink()
+            path.rename(path.with_suffix(".done"))
+            frames, done = frames + len(codes), done + 1
+            if done % 200 == 0:
+                hours = frames * FRAME / 24_000 / 3600
+                print(f"{time.time() - start:.0f} s {done} shards {hours:.1f} h", flush=True)
+        if stop:
+            return
+        time.sleep(2)
+
+
+if __name__ == "__main__":
+    main()

@@ -16,7 +16,7 @@ from pathlib import Path
 from engine.voices.training import chat
 
 LONGEST = 130  # characters; about nine seconds
-SPOKEN = re.compile(r"[A-Za-z0-9 ,.;:?!'$%&-]+")
+SPOKEN = re.compile(r"[A-Za-z0-9 ,.;:?!'\"$£€%&()/@#+=°|\[\]-]+")
 PARTS = ("noun", "verb", "adj", "adv")
 
 
@@ -48,30 +48,29 @@ def lemmas(folder: Path) -> dict[str, list[str]]:
 
 def sentence(text: str) -> str | None:
     """`text` as a sentence, None when the teacher should not read it."""
-    text = " ".join(text.split()).strip(" ,;:-")
-    if not 3 <= len(text) <= LONGEST or not SPOKEN.fullmatch(text) or not text[0].isalnum():
+    text = re.sub(r"(?<!\.)\.\.(?!\.)", ".", " ".join(text.split()).strip(" ,;:-"))
+    if not 3 <= len(text) <= LONGEST or not SPOKEN.fullmatch(text) or not text[0].isprintable():
         return None
     text = text[0].upper() + text[1:]
-    return text if text[-1] in ".?!" else text + "."
+    return text if text[-1] in '.?!")' else text + "."
 
 
 def build(folder: Path, size: int, held: set[str], seed: int = 1) -> list[str]:
-    """`size` sentences in random order, none of `held`; half of them a chatbot's."""
+    """`size` sentences in random order, none of `held`; most of them a chatbot's."""
     rng = random.Random(seed)
     examples: set[str] = set()
     definitions: set[str] = set()
     for kind, raw in glosses(folder):
         text = sentence(raw)
-        if text is not None:
+        if text is not None and text[0].isalnum() and not set(text) & set("[]|@"):
             (examples if kind == "example" else definitions).add(text)
     grammar = chat.Grammar(lemmas(folder), rng)
     said = {text for _ in range(size) if (text := sentence(grammar.say())) is not None}
-    parts = [(sorted(examples), 0.3), (sorted(definitions), 0.2), (sorted(said), 0.5)]
     chosen: list[str] = []
-    for pool, share in parts:
-        pool = [text for text in pool if text.lower() not in held]
-        rng.shuffle(pool)
-        chosen += pool[: int(size * share)]
+    for pool, share in ((examples, 0.2), (definitions, 0.2), (said, 1.0)):
+        kept = [text for text in sorted(pool) if text.lower() not in held]
+        rng.shuffle(kept)
+        chosen += kept[: min(int(size * share), size - len(chosen))]
     rng.shuffle(chosen)
     return chosen
 

@@ -26,49 +26,64 @@ class Voice:
     whisper: bool = False
 
 
-# who: weight, pitch, formant. Gentle: farther out the listener model stops to understand.
+# who: weight, pitch, formant. Narrow and gentle: one description is one speaker, and farther out the
+# listener model stops to understand.
 PEOPLE: dict[str, tuple[float, tuple[float, float], tuple[float, float]]] = {
-    "woman": (0.30, (0.92, 1.10), (0.97, 1.03)),
-    "young woman": (0.10, (1.10, 1.22), (1.01, 1.05)),
-    "old woman": (0.06, (0.84, 0.94), (0.95, 0.99)),
-    "man": (0.26, (0.53, 0.61), (0.91, 0.96)),
-    "young man": (0.08, (0.60, 0.67), (0.94, 0.98)),
-    "old man": (0.07, (0.50, 0.58), (0.90, 0.94)),
-    "deep man": (0.08, (0.46, 0.51), (0.87, 0.91)),
-    "child": (0.05, (1.27, 1.42), (1.12, 1.17)),
+    "woman": (0.28, (0.95, 1.03), (0.98, 1.02)),
+    "young woman": (0.10, (1.08, 1.14), (1.01, 1.04)),
+    "old woman": (0.07, (0.84, 0.89), (0.95, 0.98)),
+    "man": (0.24, (0.56, 0.60), (0.93, 0.95)),
+    "young man": (0.08, (0.62, 0.66), (0.95, 0.97)),
+    "old man": (0.08, (0.53, 0.57), (0.91, 0.93)),
+    "deep man": (0.09, (0.455, 0.485), (0.87, 0.89)),
+    "child": (0.06, (1.26, 1.34), (1.10, 1.14)),
 }
 NOUNS = {
     "woman": "woman|woman|female voice|lady|female speaker|adult woman|female|mother|woman in her thirties"
-    "|middle-aged woman|female narrator|actress|female teacher|woman's voice|female assistant|her voice",
+    "|middle-aged woman|female narrator|actress|female teacher|woman's voice|female assistant|her voice"
+    "|female newsreader|saleswoman|hostess|businesswoman|nurse|feminine voice|woman of forty|soprano|queen|she",
     "young woman": "young woman|girl in her twenties|young lady|young female voice|teenage girl|young female"
-    "|woman in her early twenties|high female voice|student, female|youthful woman",
+    "|woman in her early twenties|high female voice|student, female|youthful woman|female teenager|schoolgirl of sixteen"
+    "|girl of eighteen|princess|young actress|twenty year old woman",
     "old woman": "old woman|older woman|elderly lady|grandmother|aged female voice|old lady"
-    "|woman in her seventies|mature woman|senior woman|granny",
+    "|woman in her seventies|mature woman|senior woman|granny|aged woman|woman of eighty|elderly woman|grandma"
+    "|old woman's voice|retired teacher, female|older lady|woman in her sixties|old witch",
     "man": "man|man|male voice|guy|male speaker|adult man|male|father|man in his forties|middle-aged man"
-    "|male narrator|actor|male teacher|man's voice|male assistant|gentleman|his voice",
+    "|male narrator|actor|male teacher|man's voice|male assistant|gentleman|his voice|male newsreader|businessman|salesman"
+    "|masculine voice|man in his thirties|man of forty|radio host, male|male announcer|fellow|he|sir|reporter, male",
     "young man": "young man|boy in his twenties|young guy|young male voice|teenage boy|young male"
-    "|man in his early twenties|lad|student, male|youthful man",
+    "|man in his early twenties|lad|student, male|youthful man|male teenager|young fellow|young actor|tenor"
+    "|prince|twenty year old man|guy in his twenties",
     "old man": "old man|older man|elderly gentleman|grandfather|aged male voice|old guy"
-    "|man in his seventies|mature man|senior man|grandpa",
+    "|man in his seventies|mature man|senior man|grandpa|elderly man|aged man|man of eighty|old man's voice|wizard"
+    "|man in his sixties|old professor|older gentleman|retired captain",
     "deep man": "deep male voice|man with a very deep voice|deep bass voice|deep man|big man with a low voice"
-    "|deep-voiced man|male bass|deep baritone|giant|man with a low rumbling voice|very low male voice",
+    "|deep-voiced man|male bass|deep baritone|giant|man with a low rumbling voice|very low male voice|bass singer"
+    "|movie trailer narrator|man with a booming voice|very deep male|man with an extremely low voice|deep, resonant man"
+    "|man, very deep|monster|bear of a man|deep bass man|low bass voice, male",
     "child": "child|little girl|small child|kid|young child|little kid|child's voice|cartoon child|small girl"
-    "|schoolgirl|five year old",
+    "|schoolgirl|five year old|little boy|toddler|young kid|child of six|seven-year-old|small boy|kid's voice|childlike voice"
+    "|preschooler|schoolboy|ten year old child|cartoon character, small|elf|fairy|boy of eight",
 }
 # tag: weight, adjectives (before the noun or behind it), phrases (behind it)
 TRAITS: dict[str, tuple[float, str, str]] = {
-    "slow": (0.13, "slow|unhurried|measured|deliberate|slow-paced|leisurely|patient",
+    "slow": (0.15, "slow|unhurried|measured|deliberate|slow-paced|leisurely|patient|very slow|drawling|sluggish",
              "speaking slowly|at a slow pace|taking time over each word|who takes her time|talking slowly"
-             "|with long, slow words|in no hurry|slowly spoken"),
-    "fast": (0.13, "fast|quick|rapid|brisk|hurried|rushed|fast-talking|quick-spoken",
-             "speaking fast|at a fast pace|talking rapidly|in a hurry|speaking quickly|with a quick tempo"),
-    "flat": (0.11, "monotone|flat|even|emotionless|robotic|dry|bored|level|deadpan|stern|serious",
-             "without emotion|in a monotone|with little intonation|with a flat delivery|like a robot"),
-    "lively": (0.13, "lively|expressive|animated|cheerful|energetic|happy|playful|enthusiastic|excited|joyful",
-               "with lots of intonation|full of energy|with great expression|sounding happy|in a good mood"),
-    "breathy": (0.06, "breathy|airy|soft|gentle|intimate|tender|delicate",
+             "|with long, slow words|in no hurry|slowly spoken|speaks slowly|talks slowly|reading slowly|at a relaxed pace"
+             "|at a low speed|with a slow tempo|who takes her time over every word|never hurrying|pronouncing each word slowly"),
+    "fast": (0.15, "fast|quick|rapid|brisk|hurried|rushed|fast-talking|quick-spoken|very fast|speedy|hasty|swift|hectic",
+             "speaking fast|at a fast pace|talking rapidly|in a hurry|speaking quickly|with a quick tempo|speaks fast|talks quickly|talking fast"
+             "|reading quickly|at high speed|who rushes through her words|rushing|words tumbling out|at a rapid pace"),
+    "flat": (0.13, "monotone|flat|even|emotionless|robotic|dry|bored|level|deadpan|stern|serious|monotonous|cold|dull|stoic",
+             "without emotion|in a monotone|with little intonation|with a flat delivery|like a robot|sounding bored"
+             "|with no expression|without any melody|hardly changing pitch|in a flat tone|speaking on one note|like a machine"),
+    "lively": (0.15, "lively|expressive|animated|cheerful|energetic|happy|playful|enthusiastic|excited|joyful|bubbly|dramatic|vivid",
+               "with lots of intonation|full of energy|with great expression|sounding happy|in a good mood|full of life"
+               "|with a melodic voice|with a sing-song melody|with big pitch swings|telling an exciting story|smiling|theatrical"),
+    "breathy": (0.05, "breathy|airy|soft|gentle|intimate|tender|delicate",
                 "with a breathy tone|speaking softly|with a soft voice|close to the microphone"),
-    "whisper": (0.02, "whispering|whispered|hushed", "in a whisper|whispering|who whispers|barely audible"),
+    "whisper": (0.035, "whispering|whispered|hushed|whispery|voiceless", "in a whisper|whispering|who whispers|barely audible"
+                "|whispers|telling a secret|without using the voice|in a hushed whisper|whispering softly"),
     "bright": (0.08, "bright|crisp|clear|sharp|thin|brilliant|metallic",
                "with a bright tone|with a clear, bright voice|with crisp sound"),
     "dark": (0.08, "warm|dark|mellow|rich|muffled|velvety|smooth",
@@ -81,6 +96,8 @@ TRAITS: dict[str, tuple[float, str, str]] = {
     "plain": (0.20, "normal|neutral|ordinary|natural|friendly|pleasant|confident|professional|polite|kind",
               "with a clear voice|with a natural voice|speaking naturally|with clear diction|friendly and polite"),
 }  # fmt: skip
+ARTICLES = [*["a "] * 8, "", "", "the voice of a ", "sounds like a ", "speak like a ", "read this as a ", "I want a ",
+            "please sound like a ", "imagine a ", "this is a "]  # fmt: skip
 APART = [{"slow", "fast"}, {"flat", "lively", "calm", "sad"}, {"breathy", "whisper"}, {"bright", "dark", "sad"},
          {"high", "low"}, {"slow", "sad"}, {"fast", "calm", "sad"}]  # fmt: skip
 LOUD = {"breathy", "whisper", "fast"}  # traits that cost understanding: one of them at most
@@ -91,13 +108,13 @@ def design(rng: random.Random) -> tuple[Voice, list[str]]:
     who = rng.choices(list(PEOPLE), [p[0] for p in PEOPLE.values()])[0]
     _, pitch, formant = PEOPLE[who]
     voice = Voice(
-        pitch=rng.uniform(*pitch), formant=rng.uniform(*formant), rate=rng.uniform(0.96, 1.06)
+        pitch=rng.uniform(*pitch), formant=rng.uniform(*formant), rate=rng.uniform(0.98, 1.04)
     )
-    voice.span = rng.uniform(0.9, 1.1)
+    voice.span = rng.uniform(0.95, 1.05)
     if who.startswith("old"):
         voice.rate *= 0.93
     tags = [who]
-    for _ in range(rng.choices([0, 1, 2], [0.25, 0.45, 0.3])[0]):
+    for _ in range(rng.choices([0, 1, 2], [0.27, 0.5, 0.23])[0]):
         tag = rng.choices(list(TRAITS), [t[0] for t in TRAITS.values()])[0]
         if _fits(tag, tags):
             tags.append(tag)
@@ -120,29 +137,29 @@ def _fits(tag: str, tags: list[str]) -> bool:
 def _apply(tag: str, voice: Voice, rng: random.Random) -> None:
     match tag:
         case "slow":
-            voice.rate *= rng.uniform(0.74, 0.82)
+            voice.rate *= rng.uniform(0.74, 0.79)
         case "fast":
-            voice.rate *= rng.uniform(1.22, 1.34)
+            voice.rate *= rng.uniform(1.24, 1.30)
         case "flat":
-            voice.span = rng.uniform(0.2, 0.35)
+            voice.span = rng.uniform(0.22, 0.32)
         case "lively":
-            voice.span = rng.uniform(1.5, 1.75)
+            voice.span = rng.uniform(1.5, 1.65)
         case "breathy":
             voice.breath = 1.0
         case "whisper":
             voice.whisper = True
         case "bright":
-            voice.tilt = rng.uniform(0.9, 1.4)
+            voice.tilt = rng.uniform(0.7, 1.0)
         case "dark":
-            voice.tilt = -rng.uniform(0.9, 1.4)
+            voice.tilt = -rng.uniform(0.7, 1.0)
         case "high":
-            voice.pitch *= rng.uniform(1.14, 1.2)
+            voice.pitch *= rng.uniform(1.11, 1.14)
         case "low":
-            voice.pitch *= rng.uniform(0.84, 0.9)
+            voice.pitch *= rng.uniform(0.88, 0.91)
         case "calm":
-            voice.rate, voice.span = voice.rate * rng.uniform(0.88, 0.94), rng.uniform(0.6, 0.75)
+            voice.rate, voice.span = voice.rate * rng.uniform(0.9, 0.94), rng.uniform(0.62, 0.72)
         case "sad":
-            voice.rate, voice.span = voice.rate * rng.uniform(0.82, 0.88), rng.uniform(0.45, 0.6)
+            voice.rate, voice.span = voice.rate * rng.uniform(0.84, 0.88), rng.uniform(0.48, 0.58)
             voice.tilt, voice.pitch = -0.7, voice.pitch * 0.96
 
 
@@ -160,20 +177,20 @@ def describe(tags: list[str], rng: random.Random) -> str:
     if "'s voice" in noun or (noun.endswith(" voice") and noun[:4] in ("his ", "her ")):
         article = ""
     else:
-        article = rng.choice(["a ", "a ", "a ", "", "the voice of a ", "sounds like a "])
+        article = rng.choice(ARTICLES)
     before: list[str] = []
     behind: list[str] = []
     for tag in traits:
         _, adjectives, phrases = TRAITS[tag]
         where = rng.random()
         word = rng.choice(adjectives.split("|"))
-        if where < 0.4:
+        if where < 0.4 and adjectives:
             before.append(word)
         else:
             behind.append(word if where < 0.7 else rng.choice(phrases.split("|")))
     text = _join(article, before, noun, behind, rng)
     if who in ("man", "young man", "old man", "deep man"):
-        text = text.replace("takes her time", "takes his time")
+        text = text.replace(" her ", " his ")
     text = (
         text.replace("a old", "an old")
         .replace("a e", "an e")

@@ -12,7 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-HOP, BANDS = 240, 100  # 100 mel frames a second, 8 to a codec frame
+HOP, BANDS = 240, 80  # 100 mel frames a second, 8 to a codec frame
+OCTAVE = 60  # steps of the pitch tracks
+LINES = 128  # of a long window, 11.7 Hz apart up to 1.5 kHz: they show a man's harmonics
 WIDTHS = (192, 256, 320, 320)  # at 100, 50, 25 and 12.5 Hz
 
 
@@ -45,30 +47,39 @@ class Encoder(nn.Module):
     """PCM [B, T * 1920] -> [B, width, T]."""
 
     window: Tensor
+    long_window: Tensor
     filters: Tensor
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        layers: list[nn.Module] = [nn.Conv1d(BANDS, WIDTHS[0], 5, padding=2)]
+        layers: list[nn.Module] = [nn.Conv1d(BANDS + LINES, WIDTHS[0], 5, padding=2)]
         for here, there in pairwise(WIDTHS):
             layers += [Block(here), Block(here), nn.Conv1d(here, there, 4, stride=2, padding=1)]
         layers += [Block(WIDTHS[-1]), Block(WIDTHS[-1]), Block(WIDTHS[-1])]
         self.net = nn.Sequential(*layers)
         self.out = nn.Conv1d(WIDTHS[-1], width, 1)
         self.register_buffer("window", torch.hann_window(1024), persistent=False)
+        self.register_buffer("long_window", torch.hann_window(2048), persistent=False)
         self.register_buffer("filters", mel_filters(1024, BANDS), persistent=False)
 
-    def mel(self, pcm: Tensor) -> Tensor:
-        """[B, BANDS, T * 8], roughly of unit variance."""
+    def spectra(self, pcm: Tensor) -> Tensor:
+        """Mel bands and low lines [B, BANDS + LINES, T * 8], roughly of unit variance."""
         with torch.autocast(pcm.device.type, enabled=False):
-            side = (1024 - HOP) // 2
-            padded = F.pad(pcm.float(), (side, side))
-            spectrum = torch.stft(padded, 1024, HOP, window=self.window, center=False,
-                                  return_complex=True)  # fmt: skip
-            return (torch.log(self.filters @ spectrum.abs() + 1e-3) + 2.5) / 2.5
+            bands = self.filters @ _magnitudes(pcm.float(), self.window)
+            lines = _magnitudes(pcm.float(), self.long_window)[:, 1 : LINES + 1]
+            bands = (torch.log(bands + 1e-3) + 2.5) / 2.5
+            return torch.cat([bands, torch.log(lines + 0.05) / 2], 1)
 
     def forward(self, pcm: Tensor) -> Tensor:
-        return self.out(unit(self.net(self.mel(pcm))))
+        return self.out(unit(self.net(self.spectra(pcm))))
+
+
+def _magnitudes(pcm: Tensor, window: Tensor) -> Tensor:
+    side = (len(window) - HOP) // 2
+    padded = F.pad(pcm, (side, side))
+    return torch.stft(
+        padded, len(window), HOP, window=window, center=False, return_complex=True
+    ).abs()
 
 
 class Codebooks(nn.Module):
@@ -158,12 +169,46 @@ class Quantiser(nn.Module):
         self.first = Codebooks(1, width, width // 2, entries)
         self.rest = Codebooks(levels - 1, width, width // 2, entries)
 
-    def plain(self, x: Tensor) -> Tensor:
-        """The same path without quantisation, for the start of training."""
-        return self.first.out(self.first.project(x)) + self.rest.out(self.rest.project(x))
+    def plain(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Latents and the first codebook's share, without quantisation: the start of training."""
+        first = self.first.out(self.first.project(x))
+        return first + self.rest.out(self.rest.project(x)), first
 
-    def forward(self, x: Tensor, on: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """-> latents [B, width, T], codes [B, levels, T], commitment loss."""
+    def forward(self, x: Tensor, on: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """-> latents [B, width, T], the first codebook's share of them, codes [B, levels, T],
+        commitment loss.
+        """
         a, first, la = self.first(x, None if on is None else on[:1])
         b, rest, lb = self.rest(x, None if on is None else on[1:])
-        return a + b, torch.cat([first, rest], 1), la + lb
+        return a + b, a, torch.cat([first, rest], 1), la + lb
+
+
+class Hints(nn.Module):
+    """What codes must tell beside the sound, four values a frame: from the first codebook alone the
+    phoneme, so that it says what is spoken; from all of them voicing and pitch.
+    """
+
+    def __init__(self, width: int, phones: int) -> None:
+        super().__init__()
+        self.phones = phones
+        self.phone = _head(width, 4 * phones)
+        self.pitch = _head(width, 8)
+
+    def forward(self, latents: Tensor, first: Tensor, sounds: Tensor) -> dict[str, Tensor]:
+        """sounds [B, T, 8] uint8: four phonemes, four pitches (audio.py) -> losses by name."""
+        phone = self.phone(first).unflatten(1, (4, self.phones)).float()  # [B, 4, phones, T]
+        said = sounds[..., :4].long().transpose(1, 2)
+        spoken = F.cross_entropy(phone.transpose(1, 2), said)
+        heard, level = self.pitch(latents).float().unflatten(1, (2, 4)).unbind(1)
+        pitch = sounds[..., 4:].transpose(1, 2).float()
+        voiced = (pitch > 0).float()
+        off = (level - (pitch - OCTAVE) / OCTAVE).abs() * voiced  # octaves
+        return {
+            "phone": spoken,
+            "voiced": F.binary_cross_entropy_with_logits(heard, voiced),
+            "octaves": off.sum() / voiced.sum().clamp(min=1),
+        }
+
+
+def _head(width: int, out: int) -> nn.Sequential:
+    return nn.Sequential(nn.Conv1d(width, width, 1), nn.GELU(), nn.Conv1d(width, out, 1))

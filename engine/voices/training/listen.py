@@ -1,8 +1,9 @@
-"""Judges of speech: a listener model's words, pitch by autocorrelation."""
+"""Judges of speech: a listener model's words, a quality score, speaker vectors, pitch."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -61,7 +62,9 @@ class Listener:
             str(folder), device="cpu", compute_type="int8", cpu_threads=threads
         )
 
-    def hear(self, pcm: Array) -> str:
+    def hear(self, pcm: Array, timestamps: bool = False) -> str:
+        if len(pcm) < RATE // 10:
+            return ""
         import soxr
 
         segments, _ = self._model.transcribe(
@@ -70,27 +73,90 @@ class Listener:
             beam_size=5,
             temperature=0.0,
             condition_on_previous_text=False,
-            without_timestamps=True,
+            without_timestamps=not timestamps,
         )
         return " ".join(segment.text for segment in segments)
 
 
+class Mos:
+    """DNSMOS overall, of the package speechmos."""
+
+    def grade(self, pcm: Array) -> float:
+        import soxr
+        from speechmos import dnsmos
+
+        if len(pcm) < RATE // 2:
+            return 1.0
+        loud = pcm * min(0.06 / (np.sqrt((pcm**2).mean()) + 1e-9), 0.99 / np.abs(pcm).max())
+        heard = soxr.resample(loud, RATE, 16_000).astype(np.float32).clip(-1, 1)
+        return float(dnsmos.run(heard, 16_000)["ovrl_mos"])
+
+
+class Voices:
+    """Speaker embeddings of unit length, of the package resemblyzer."""
+
+    def __init__(self) -> None:
+        from resemblyzer import VoiceEncoder
+
+        self._encoder = VoiceEncoder("cpu", verbose=False)
+
+    def vector(self, pcm: Array) -> Array:
+        import soxr
+        from resemblyzer import preprocess_wav
+
+        heard = soxr.resample(pcm, RATE, 16_000)
+        vector: Array = self._encoder.embed_utterance(preprocess_wav(heard, 16_000))
+        return vector
+
+
+@dataclass(frozen=True)
+class Track:
+    """f0 in Hz of each 10 ms that is loud enough, 0 where unvoiced."""
+
+    f0: Array
+
+    @property
+    def median(self) -> float:
+        voiced = self.f0[self.f0 > 0]
+        return float(np.median(voiced)) if len(voiced) else 0.0
+
+    @property
+    def spread(self) -> float:
+        """Half the distance of the 16th and the 84th percentile, in semitones."""
+        voiced = self.f0[self.f0 > 0]
+        if not len(voiced):
+            return 0.0
+        low, high = np.percentile(12 * np.log2(voiced), [16, 84])
+        return float(high - low) / 2
+
+    @property
+    def voicing(self) -> float:
+        return float((self.f0 > 0).mean()) if len(self.f0) else 0.0
+
+
+def track(pcm: Array, low: int = 60, high: int = 420) -> Track:
+    """By autocorrelation of 60-ms windows below 900 Hz, each divided by its window's own."""
+    size, hop = 1_440, 240
+    if len(pcm) <= size:
+        return Track(np.zeros(0, np.float32))
+    spectrum, hz = np.fft.rfft(pcm), np.fft.rfftfreq(len(pcm), 1 / RATE)
+    spectrum /= (1 + (hz / 900) ** 8) * (1 + (50 / np.maximum(hz, 1)) ** 8)
+    bass = np.fft.irfft(spectrum, len(pcm))
+    window = np.hanning(size)
+    own = np.fft.irfft(np.abs(np.fft.rfft(window, 4 * size)) ** 2)[:size]
+    lags = np.arange(RATE // high, RATE // low)
+    pieces = np.lib.stride_tricks.sliding_window_view(bass, size)[::hop]
+    level = np.sqrt((pieces**2).mean(1))
+    pieces = pieces[level > 0.1 * np.sqrt((bass**2).mean())]
+    pieces = (pieces - pieces.mean(1, keepdims=True)) * window
+    own_power = np.abs(np.fft.rfft(pieces, 4 * size, axis=1)) ** 2
+    alike = np.fft.irfft(own_power, axis=1)[:, : lags[-1] + 1]
+    alike = alike[:, lags] / (alike[:, :1] + 1e-12) / (own[lags] / own[0])
+    best = np.argmax(alike - 0.02 * np.log2(lags), axis=1)  # the octave below is as good
+    strength = alike[np.arange(len(best)), best]
+    return Track(np.where(strength > 0.5, RATE / lags[best], 0).astype(np.float32))
+
+
 def pitch(pcm: Array) -> float:
-    """Median f0 of the voiced 40-ms windows in Hz, 60 to 420; 0 when nothing is voiced."""
-    window, hop = 960, 480
-    found = []
-    floor = 0.1 * float(np.sqrt((pcm**2).mean()))
-    for start in range(0, len(pcm) - 2 * window, hop):
-        a = pcm[start : start + 2 * window]
-        if np.sqrt((a**2).mean()) < floor:
-            continue
-        a = a - a.mean()
-        spectrum = np.abs(np.fft.rfft(a, 4 * window)) ** 2
-        correlation = np.fft.irfft(spectrum)[: 2 * window]
-        correlation /= correlation[0] * (1 - np.arange(2 * window) / (2 * window)) + 1e-9
-        lags = np.arange(RATE // 420, RATE // 60)
-        strength = correlation[lags]
-        best = int(np.argmax(strength - 0.02 * np.log2(lags)))  # the octave below is as good
-        if strength[best] > 0.5:
-            found.append(RATE / float(lags[best]))
-    return float(np.median(found)) if found else 0.0
+    """Median f0 of what is voiced in Hz, 60 to 420; 0 when nothing is."""
+    return track(pcm).median

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from engine.voices.training.encoder import mel_filters
 
 SCALES = ((2048, 128), (1024, 80), (512, 64), (256, 32), (128, 16))  # n_fft, bands
+LONG = ((4096, 0.4), (2048, 0.2))  # n_fft, floor of the magnitudes
 
 
 class MelLoss(nn.Module):
@@ -34,6 +35,28 @@ class MelLoss(nn.Module):
         for n_fft, _ in SCALES:
             total = total + F.l1_loss(self.log_mel(made, n_fft), self.log_mel(true, n_fft))
         return total / len(SCALES)
+
+
+class HarmonicLoss(nn.Module):
+    """Mean difference of the lines below 1.5 kHz in long windows: harmonics stand apart there, and
+    the floor hides what lies 40 dB below them.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        for n_fft, _ in LONG:
+            self.register_buffer(f"window{n_fft}", torch.hann_window(n_fft), persistent=False)
+
+    def lines(self, pcm: Tensor, n_fft: int, floor: float) -> Tensor:
+        window = getattr(self, f"window{n_fft}")
+        spectrum = torch.stft(pcm, n_fft, n_fft // 8, window=window, return_complex=True)
+        low = torch.view_as_real(spectrum)[:, 1 : n_fft // 16].square().sum(-1)
+        return torch.log((low + 1e-9).sqrt() + floor)
+
+    def forward(self, made: Tensor, true: Tensor) -> Tensor:
+        """Both [B, S]."""
+        parts = [F.l1_loss(self.lines(made, *s), self.lines(true, *s)) for s in LONG]
+        return torch.stack(parts).mean()
 
 
 class SpectrumJudge(nn.Module):
@@ -93,6 +116,7 @@ class PeriodJudge(nn.Module):
 
 def _judge(judge: SpectrumJudge | PeriodJudge, x: Tensor) -> tuple[Tensor, list[Tensor]]:
     seen = []
+    x = x.contiguous(memory_format=torch.channels_last)
     for layer in judge.layers:
         x = F.leaky_relu(layer(x), 0.2)
         seen.append(x)
@@ -106,6 +130,7 @@ class Judges(nn.Module):
         super().__init__()
         spectra = [SpectrumJudge(n) for n in (2048, 1024, 512, 256)]
         self.all = nn.ModuleList([*spectra, *(PeriodJudge(p) for p in (2, 3, 5, 7, 11))])
+        self.to(memory_format=torch.channels_last)
 
     def forward(self, pcm: Tensor) -> list[tuple[Tensor, list[Tensor]]]:
         return [judge(pcm) for judge in self.all]

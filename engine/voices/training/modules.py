@@ -1,25 +1,23 @@
 """The engine's own modules, set up to learn: starts that keep a signal alive, fast activations,
-embeddings whose gradients a CUDA graph can hold, dropout, and a reading head for the talker.
+embeddings whose gradients a CUDA graph can hold, and a reading head for the talker.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from engine.config import CodecConfig, TalkerConfig
 from engine.models import names
+from engine.models.attention import whole
 from engine.models.codec import CausalConv, Codec, SnakeBeta
 from engine.models.layers import RMSNorm
 from engine.models.talker import Talker
 from engine.voices.training import sizes
 from engine.voices.training.snake import Snake
 
-DROPOUT = 0.1
 READS = 5  # talker layers under the reading head
 PHONES, AHEAD = 178, 8  # the teacher's phoneme ids; 20-ms places of the next two frames
 
@@ -53,8 +51,12 @@ def _lookup(module: nn.Embedding) -> Any:
     return lambda ids: chosen(module.weight, ids)
 
 
-def _drop(module: nn.Module, _: Any, out: Tensor) -> Tensor:
-    return F.dropout(out, DROPOUT, module.training)
+def _fused(layer: nn.Module) -> Any:
+    """`layer` over whole sequences in few kernels, compiled once for all layers of its shape."""
+    kind = type(layer)
+    run = torch.compile(lambda x, cos, sin: kind.forward(layer, x, (cos, sin), 0, whole),
+                        dynamic=False)  # fmt: skip
+    return lambda x, angles, *_: run(x, *angles)
 
 
 class Speaker(nn.Module):
@@ -73,13 +75,20 @@ class Speaker(nn.Module):
         for module in self.modules():
             if isinstance(module, nn.Embedding):
                 module.forward = _lookup(module)  # type: ignore[method-assign]
-        for stack in (self.talker.model, self.talker.code_predictor.model):
-            for layer in stack.layers:
-                layer.self_attn.register_forward_hook(_drop)
-                layer.mlp.register_forward_hook(_drop)
         self.talker.model.layers[READS - 1].register_forward_hook(
             lambda _m, _i, out: self._middle.append(out)
         )
+
+    def fuse(self) -> None:
+        torch._dynamo.config.recompile_limit = 64
+        for stack in (self.talker.model, self.talker.code_predictor.model):
+            for layer in stack.layers:
+                layer.forward = _fused(layer)  # type: ignore[method-assign]
+
+    def unfuse(self) -> None:
+        for stack in (self.talker.model, self.talker.code_predictor.model):
+            for layer in stack.layers:
+                layer.__dict__.pop("forward", None)
 
     def vectors(self, text: Tensor, codec: Tensor, frames: Tensor, shown: Tensor) -> Tensor:
         """Inputs [B, L, d] of ids [B, L] (-1: none), frames [B, L, q] where `shown` [B, L]."""
@@ -102,18 +111,6 @@ class Speaker(nn.Module):
         out: Tensor = talker.code_predictor(hidden, codes, talker.model.codec_embedding)
         return out
 
-    @torch.no_grad()
-    def take(self, files: list[Path]) -> None:
-        """Tables, heads and the code predictor of files of train_lm.py; not the talker's layers."""
-        state: dict[str, Tensor] = {}
-        for file in files:
-            state |= torch.load(file, map_location="cpu")
-        for name, parts, rows in names.named_parts(self.talker, ""):
-            if not name.startswith("model.layers."):
-                target = self.talker.get_parameter(name)
-                for part, into in zip(parts, target.split(rows), strict=True):
-                    into.copy_(state[part])
-
 
 def start(module: nn.Module) -> None:
     for name, parameter in module.named_parameters():
@@ -126,10 +123,10 @@ def start(module: nn.Module) -> None:
             nn.init.ones_(parameter)
 
 
-def named(module: nn.Module, prefix: str = "") -> dict[str, Tensor]:
-    """Parameters by their names in the checkpoint."""
+def named(module: nn.Module, values: dict[str, Tensor] | None = None) -> dict[str, Tensor]:
+    """Parameters, or other `values` of them, by their names in the checkpoint."""
     state: dict[str, Tensor] = {}
-    for name, parts, rows in names.named_parts(module, prefix):
-        tensors = module.get_parameter(name).detach().split(rows)
-        state.update(zip(parts, tensors, strict=True))
+    for name, parts, rows in names.named_parts(module, ""):
+        value = values[name] if values else module.get_parameter(name)
+        state.update(zip(parts, value.detach().split(rows), strict=True))
     return state

@@ -1,7 +1,8 @@
 """Training rows of the talker: prompts by the engine's own `prompt`, then frames and their labels.
 
 A row is one segment as the engine will run it: some sentences of a group in the stream or the full
-layout, or with earlier sentences of the same group carried before them.
+layout. What a segment carries is the full layout too, its first frames given: so long rows of full
+text teach that as well.
 """
 
 from __future__ import annotations
@@ -18,26 +19,30 @@ from numpy.typing import NDArray
 from engine import prompt
 from engine.config import ModelConfig
 from engine.tokenizer import Tokenizer
+from engine.voices.training import sizes
 from engine.voices.training.codes import Spoken
 from engine.voices.training.describe import describe
 
-LENGTHS = {80: 176, 112: 128, 160: 88, 224: 64, 320: 44}  # row length: rows of a batch
+LENGTHS = {112: 180, 176: 114, 272: 74, 448: 45}  # row length: rows of a batch
 NONE = -1
-LONGEST, CARRIED = 175, 160  # frames of a segment, and carried before it
+LONGEST = 300  # frames of a row
+POLL = 3_000  # groups drawn between looks for new speech
 
 
 @dataclass
 class Row:
-    """`text`, `codec` ids and `frame` numbers by position (-1: none); `first` frame that is said;
+    """`text` and `codec` ids by position (-1: none), then a position a frame, with text `after`;
     `codes` [n, levels], `phones` [n, 4].
     """
 
     text: list[int]
     codec: list[int]
-    frame: list[int]
-    first: int
+    after: list[int]
     codes: NDArray[np.int16]
     phones: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.text) + len(self.after)
 
 
 @dataclass
@@ -62,79 +67,81 @@ class Rows:
         self.encode = lru_cache(200_000)(tokenizer.encode)
 
     def row(self, group: dict[str, Any]) -> Row | None:
-        """A random segment of `group`; None: it is too long."""
+        """A random run of sentences of `group`; None: it is too long."""
         rng, config, said = self.rng, self.config, group["said"]
-        start = rng.randrange(len(said))
-        end = len(said) if rng.random() < 0.3 else rng.randint(start + 1, len(said))
-        before = rng.randint(0, start) if start and rng.random() < 0.8 else start
+        start = rng.randrange(len(said)) if rng.random() < 0.7 else 0
+        end = len(said) if rng.random() < 0.5 else rng.randint(start + 1, len(said))
         lengths = [frames for _, frames in said]
         while end > start + 1 and sum(lengths[start:end]) > LONGEST:
             end -= 1
-        while before < start and sum(lengths[before:start]) > CARRIED:
-            before += 1
-        if sum(lengths[start:end]) > LONGEST:
+        size = sum(lengths[start:end])
+        if size > LONGEST:
             return None
         ids = self.encode(self._loosely(" ".join(text for text, _ in said[start:end])))
         language = "english" if rng.random() < 0.6 else "auto"
         rows = prompt.opening(config, self.encode, describe(group["tags"], rng), language, "")
-        first = sum(lengths[before:start])
         after: list[int] = []
-        if before < start:
-            past = self.encode(" ".join(text for text, _ in said[before:start]))
-            ids = self.encode(" " + " ".join(text for text, _ in said[start:end]))
-            rows = rows + prompt.carried(config, past, ids, first)
-        elif rng.random() < 0.5:
-            rows = rows + prompt.full(config, ids)
-        else:
+        if rng.random() < (0.35 if end > start + 1 else 0.55):
             rows = rows + prompt.stream(config, ids[0])
             after = [*ids[1:], config.tts_eos_token_id]
-        new = sum(lengths[start:end])
-        after = (after + [config.tts_pad_token_id] * new)[:new]
-        at = group["at"] + sum(lengths[:before])
+        else:
+            rows = rows + prompt.full(config, ids)
+        after = (after + [config.tts_pad_token_id] * size)[:size]
+        at = group["at"] + sum(lengths[:start])
+        codes, sounds = self.spoken.part(group)
         return Row(
-            [r.text for r in rows] + after,
-            [r.codec for r in rows] + [NONE] * new,
-            [r.frame for r in rows] + list(range(first, first + new)),
-            first,
-            self.spoken.codes[at : at + first + new],
-            self.spoken.phones[at : at + first + new],
+            [r.text for r in rows],
+            [r.codec for r in rows],
+            after,
+            codes[at : at + size],
+            sounds[at : at + size, :4],
         )
 
     def _loosely(self, text: str) -> str:
-        """Now and then as people type: no full stop, no capital."""
-        if text[-1] == "." and self.rng.random() < 0.1:
+        """Now and then as people type: no full stop, no capital, curly quotes, a space before."""
+        rng = self.rng
+        if text[-1] == "." and rng.random() < 0.1:
             text = text[:-1]
-        return text[0].lower() + text[1:] if self.rng.random() < 0.05 else text
+        if "'" in text and rng.random() < 0.3:
+            text = text.replace("'", "\u2019")
+        if '"' in text and rng.random() < 0.3:
+            text = text.replace('"', "\u201c", 1).replace('"', "\u201d", 1)
+        if " - " in text and rng.random() < 0.5:
+            text = text.replace(" - ", rng.choice([" \u2014 ", "\u2014", " \u2013 "]))
+        if rng.random() < 0.05:
+            text = text[0].lower() + text[1:]
+        return " " + text if rng.random() < 0.25 else text
 
-    def batches(self, groups: list[dict[str, Any]]) -> Iterator[Batch]:
-        """Batches of one length each, for ever."""
+    def batches(self, held: bool = False) -> Iterator[Batch]:
+        """Batches of one length each, for ever, from all speech there is by then."""
         waiting: dict[int, list[Row]] = {length: [] for length in LENGTHS}
+        drawn = 0
         while True:
-            self.rng.shuffle(groups)
-            for group in groups:
-                row = self.row(group)
-                if row is None or len(row.text) > max(LENGTHS):
-                    continue
-                length = next(length for length in LENGTHS if len(row.text) <= length)
-                waiting[length].append(row)
-                if len(waiting[length]) == LENGTHS[length]:
-                    yield self.batch(waiting[length], length)
-                    waiting[length] = []
+            if drawn % POLL == 0:
+                self.spoken.poll()
+            drawn += 1
+            groups = self.spoken.held if held else self.spoken.groups
+            row = self.row(self.rng.choice(groups))
+            if row is None or len(row) > max(LENGTHS):
+                continue
+            length = next(length for length in LENGTHS if len(row) <= length)
+            waiting[length].append(row)
+            if len(waiting[length]) == LENGTHS[length]:
+                yield self.batch(waiting[length], length)
+                waiting[length] = []
 
     def batch(self, rows: list[Row], length: int) -> Batch:
         shape = (len(rows), length)
-        levels = self.spoken.codes.shape[1]
         text, codec, label = (np.full(shape, NONE, np.int16) for _ in range(3))
-        frames = np.full((*shape, levels), NONE, np.int16)
+        frames = np.full((*shape, sizes.LEVELS), NONE, np.int16)
         phones = np.full((*shape, 8), NONE, np.int16)
         for i, row in enumerate(rows):
-            size, new = len(row.text), len(row.codes) - row.first
-            text[i, :size], codec[i, :size] = row.text, row.codec
-            shown = np.asarray(row.frame)
-            frames[i, :size][shown >= 0] = row.codes[shown[shown >= 0]]
-            label[i, size - new - 1 : size - 1] = row.codes[row.first :, 0]
+            size, begin = len(row), len(row.text)
+            text[i, :size] = row.text + row.after
+            codec[i, :begin] = row.codec
+            frames[i, begin:size] = row.codes
+            label[i, begin - 1 : size - 1] = row.codes[:, 0]
             label[i, size - 1] = self.config.talker.codec_eos_token_id
-            sounds = row.phones[row.first :]
-            phones[i, size - new - 1 : size - 1, :4] = sounds
-            phones[i, size - new - 1 : size - 2, 4:] = sounds[1:]
+            phones[i, begin - 1 : size - 1, :4] = row.phones
+            phones[i, begin - 1 : size - 2, 4:] = row.phones[1:]
         return Batch(text, codec, frames, label, phones)

@@ -123,6 +123,7 @@ SAMPLING: dict[str, Any] = {
     "subtalker_top_p": 1.0,
     "carry": False,
     "segment_seconds": 6.0,
+    "spell_numbers": True,
 }
 
 

@@ -15,6 +15,7 @@ from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, tr
 
 from engine import tokenizer
 from engine.voices.training import sizes
+from engine.voices.training.chat import written
 from engine.voices.training.describe import describe, design
 
 
@@ -40,7 +41,8 @@ def train(lines: list[str]) -> Tokenizer:
 def main() -> None:
     corpus, folder = Path(sys.argv[1]), Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
-    lines = gzip.open(corpus, "rt", encoding="utf-8").read().split("\n")[:60_000]
+    with gzip.open(corpus, "rt", encoding="utf-8") as file:
+        lines = [written(line) for line in file.read().split("\n")[:60_000]]
     tokenizer.write(train(lines), folder)
     sizes.write(folder)
     made = tokenizer.Tokenizer.load(folder)

@@ -1,10 +1,10 @@
 """Train encoder, quantiser and codec decoder on shards, for a given time.
 
-usage: python -m engine.voices.training.train_codec SHARDS OUT SECONDS [--hours H] [--batch B]
+usage: python -m engine.voices.training.train_codec SHARDS OUT SECONDS [--hours H]
 
 A tenth of the time without quantisation, a quarter with mel loss only, then with discriminators;
-for the last third the codes stand still and only the decoder learns. OUT gets codec.pt (decoder),
-encoder.pt (encoder and quantiser) every minute, then the codes of all audio (codes.py).
+towards the end the codes stand still and only the decoder learns. OUT gets codec.pt (decoder)
+and encoder.pt (encoder and quantiser) every minute, and `done` at the end.
 """
 
 from __future__ import annotations
@@ -14,21 +14,24 @@ import math
 import time
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from engine.voices.training import codes, sizes
+from engine.voices.training import audio, codes, sizes
 from engine.voices.training.audio import Audio
-from engine.voices.training.encoder import Encoder, Quantiser
+from engine.voices.training.encoder import Encoder, Hints, Quantiser
 from engine.voices.training.generate import FRAME
 from engine.voices.training.graph import captured, rates
-from engine.voices.training.losses import Judges, MelLoss, fool_loss, judge_loss
-from engine.voices.training.modules import codec_for_training, named
+from engine.voices.training.listen import pitch
+from engine.voices.training.losses import HarmonicLoss, Judges, MelLoss, fool_loss, judge_loss
+from engine.voices.training.modules import PHONES, codec_for_training, named
 from engine.voices.training.snake import Snake
 
 FRAMES, SKIP, JUDGED = 32, 3, 12  # of an excerpt: all, the causal start, what discriminators see
-QUANTISE, JUDGE, FREEZE = 0.08, 0.42, 0.75  # shares of the time when each begins
+QUANTISE, JUDGE, FREEZE = 0.07, 0.36, 0.72  # shares of the time when each begins
 PEAK = 8e-4
+WEIGHTS = {"mel": 15.0, "harmonics": 8.0, "q": 0.25, "phone": 1.0, "voiced": 1.0, "octaves": 6.0}
 
 
 class Trainer:
@@ -37,7 +40,9 @@ class Trainer:
         self.encoder = Encoder(sizes.WIDTH).to(device)
         self.quantiser = Quantiser(sizes.LEVELS, sizes.WIDTH, sizes.CODES).to(device)
         self.codec = codec_for_training().to(device)
+        self.hints = Hints(sizes.WIDTH, PHONES).to(device)
         self.judges, self.mel = Judges().to(device), MelLoss().to(device)
+        self.harmonics = HarmonicLoss().to(device)
         keep_variance(self.encoder)
         keep_variance(self.quantiser)
         keep_variance(self.codec)
@@ -46,7 +51,8 @@ class Trainer:
         self.on = torch.ones(sizes.LEVELS, device=device)
         self.rate, self.judge_rate = (torch.zeros((), device=device) for _ in range(2))
         flags, self.amp = rates(device)
-        self.made = [p for m in (self.encoder, self.quantiser, self.codec) for p in m.parameters()]
+        learning = (self.encoder, self.quantiser, self.codec, self.hints)
+        self.made = [p for m in learning for p in m.parameters()]
         self.judging = list(self.judges.parameters())
         betas = (0.8, 0.99)
         self.optimiser = torch.optim.AdamW(self.made, self.rate, betas, weight_decay=1e-3, **flags)
@@ -54,29 +60,25 @@ class Trainer:
 
     def excerpt(self, kind: str) -> tuple[Tensor, Tensor, dict[str, Tensor], Tensor]:
         """-> true and made PCM without the causal start, losses by name, their weighted sum."""
-        true = self.audio.draw(self.batch, FRAMES * FRAME)
+        true, sounds = self.audio.draw(self.batch, FRAMES)
+        losses: dict[str, Tensor] = {}
         with torch.set_grad_enabled(kind != "frozen"):
             with self.amp():
-                z = self.encoder(true)
+                z = self.encoder(true).float()
             if kind == "plain":
-                latents, commitment = (
-                    self.quantiser.plain(z.float()),
-                    z.new_zeros((), dtype=torch.float32),
-                )
-            elif kind == "frozen":
-                latents, _, commitment = self.quantiser(z.float())
+                latents, first = self.quantiser.plain(z)
             else:
-                latents, _, commitment = self.quantiser(z.float(), self.on)
+                learns = None if kind == "frozen" else self.on
+                latents, first, _, losses["q"] = self.quantiser(z, learns)
+            if kind != "frozen":
+                with self.amp():
+                    losses |= self.hints(latents, first, sounds)
         with self.amp():
             made = self.codec.synthesize(latents)
         true, made = true[:, SKIP * FRAME :], made.float()[:, SKIP * FRAME :]
-        mel = self.mel(made, true)
-        return (
-            true,
-            made,
-            {"mel": mel.detach(), "q": commitment.detach()},
-            15 * mel + 0.25 * commitment,
-        )
+        losses |= {"mel": self.mel(made, true), "harmonics": self.harmonics(made, true)}
+        total = sum(WEIGHTS[name] * loss for name, loss in losses.items())
+        return true, made, {n: loss.detach() for n, loss in losses.items()}, total
 
     def plain(self, kind: str) -> dict[str, Tensor]:
         _, _, losses, loss = self.excerpt(kind)
@@ -116,12 +118,33 @@ class Trainer:
     def fill(self) -> None:
         """Codebooks start on data."""
         with self.amp():
-            z = torch.cat(
-                [self.encoder(self.audio.draw(self.batch, FRAMES * FRAME)) for _ in range(8)]
-            )
+            z = torch.cat([self.encoder(self.audio.draw(self.batch, FRAMES)[0]) for _ in range(8)])
         for part in (self.quantiser.first, self.quantiser.rest):
             x = part.project(z.float())
             part.fill(x.transpose(1, 2).reshape(-1, x.shape[1]))
+
+    @torch.no_grad()
+    def check(self, groups: int = 16) -> str:
+        """Pitch of unseen voices as it comes back: true and made medians in Hz."""
+        path = self.audio.folder / f"{audio.HELD}.json"
+        if not path.exists():
+            return ""
+        shard = audio.read(path)
+        pcm = torch.from_numpy(shard.pcm).to(self.device)
+        training, fused = self.quantiser.training, Snake.fused
+        self.quantiser.eval()
+        Snake.fused = False
+        pairs = []
+        for group in shard.groups[:groups]:
+            true = pcm[group["at"] * FRAME :][: 32 * FRAME].float()[None] / 32_768
+            with self.amp():
+                made = self.codec.synthesize(self.quantiser(self.encoder(true).float())[0])
+            pairs.append((pitch(true[0].cpu().numpy()), pitch(made[0].float().cpu().numpy())))
+        self.quantiser.train(training)
+        Snake.fused = fused
+        off = np.median([abs(b / a - 1) for a, b in pairs if a])
+        listing = " ".join(f"{a:.0f}/{b:.0f}" for a, b in sorted(pairs))
+        return f"pitch off by {off:.3f}: {listing}"
 
     def save(self, folder: Path) -> None:
         codes.save(named(self.codec), folder / "codec.pt")
@@ -194,7 +217,10 @@ def train(trainer: Trainer, out: Path, seconds: float) -> None:
         if time.time() - saved > 60:
             saved = time.time()
             trainer.save(out)
+            print(trainer.check(), flush=True)
     trainer.save(out)
+    (out / "done").touch()
+    print(trainer.check(48), flush=True)
     print(f"{steps} steps in {time.time() - start:.0f} s", flush=True)
 
 
@@ -203,18 +229,19 @@ def main() -> None:
     options.add_argument("shards", type=Path)
     options.add_argument("out", type=Path)
     options.add_argument("seconds", type=float)
-    options.add_argument("--hours", type=float, default=66, help="hours of codes to keep")
+    options.add_argument("--hours", type=float, default=66, help="hours of speech to hold")
+    options.add_argument("--start", type=float, default=1.0, help="hours to wait for")
     options.add_argument("--batch", type=int, default=32)
     given = options.parse_args()
     torch.manual_seed(0)
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    audio = Audio(given.shards, given.hours, device)
-    print(f"{audio.poll():.1f} h at the start", flush=True)
+    given.out.mkdir(parents=True, exist_ok=True)
+    heard = Audio(given.shards, given.hours, device)
+    while heard.poll() < given.start:
+        time.sleep(0.5)
     Snake.fused = device == "cuda"
-    trainer = Trainer(audio, device, given.batch)
+    trainer = Trainer(heard, device, given.batch)
     train(trainer, given.out, given.seconds)
-    audio.poll()
-    codes.write(trainer.encoder.eval(), trainer.quantiser.eval(), audio, given.out)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,15 @@
 
 usage: python -m engine.voices.training.train_lm CODES TOKENIZER OUT SECONDS [--state FILE]
 
-CODES: the folder of codes.py; TOKENIZER: that of tokens.py. OUT gets lm0.pt to lm2.pt (bf16) every
-minute; FILE keeps the whole state, so that a second call goes on where the first one ended.
+CODES: the folder of codes.py, which may still grow; TOKENIZER: that of tokens.py. OUT gets the
+moving average of the weights, lm0.pt .. (bf16), every minute, and `done` at the end; a number in
+OUT/seconds overrules SECONDS. FILE keeps the whole state: another call goes on from there.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import math
 import multiprocessing
 import time
@@ -28,8 +30,9 @@ from engine.voices.training.rows import Batch, Rows
 
 PEAK, WARM = 1.2e-3, 400
 NOISE = 0.12  # share of the heard codes that are replaced, and of frames unheard
-COMPLETED = 3_072  # frames a step for the code predictor
-HELD = 64  # groups that are never trained on
+COMPLETED = 4_096  # frames a step for the code predictor
+FOLLOW = 1e-3  # how fast the average follows the weights
+KEEP = 150  # seconds
 
 
 class Trainer:
@@ -46,6 +49,9 @@ class Trainer:
             {"params": vectors, "weight_decay": 0.0},
         ]
         self.optimiser = torch.optim.AdamW(parts, self.rate, (0.9, 0.95), **flags)
+        self.average = copy.deepcopy(speaker.state_dict())
+        named_ones = dict(speaker.named_parameters())
+        self.pairs = [self.average[n] for n in named_ones], list(named_ones.values())
         self.buffers: dict[int, dict[str, Tensor]] = {}
         self.steps: dict[int, Step] = {}
 
@@ -95,7 +101,12 @@ class Trainer:
         sum(losses.values()).backward()
         nn.utils.clip_grad_norm_(self.speaker.parameters(), 1.0)
         self.optimiser.step()
+        with torch.no_grad():
+            torch._foreach_lerp_(*self.pairs, FOLLOW)
         return {name: loss.detach() for name, loss in losses.items()}
+
+    def _captured(self, length: int) -> Step:
+        return captured(lambda: self._learn(length), self.speaker.parameters())
 
     def step(self, batch: Batch, rate: float) -> dict[str, Tensor]:
         length = batch.text.shape[1]
@@ -104,19 +115,21 @@ class Trainer:
         if length not in self.buffers:
             self.buffers[length] = {name: t.to(self.device) for name, t in given.items()}
             begin = time.time()
-            self.steps[length] = captured(lambda: self._learn(length), self.speaker.parameters())
+            try:
+                self.steps[length] = self._captured(length)
+            except Exception as error:  # a compiler's; eager kernels are slower and right
+                print(f"compiling failed: {str(error)[:500]}", flush=True)
+                self.speaker.unfuse()
+                self.steps[length] = self._captured(length)
             print(f"length {length} captured in {time.time() - begin:.1f} s", flush=True)
         for name, tensor in given.items():
             self.buffers[length][name].copy_(tensor, non_blocking=True)
         return self.steps[length]()
 
-    @torch.no_grad()
     def check(self, batch: Batch) -> str:
         given = {name: t.to(self.device) for name, t in tensors(batch).items()}
-        self.speaker.eval()
         losses = self.losses(**given, noise=0.0)
-        self.speaker.train()
-        return " ".join(f"{name} {float(loss):.4f}" for name, loss in losses.items())
+        return " ".join(f"{name} {float(loss.detach()):.4f}" for name, loss in losses.items())
 
 
 def tensors(batch: Batch) -> dict[str, Tensor]:
@@ -124,18 +137,19 @@ def tensors(batch: Batch) -> dict[str, Tensor]:
     return {name: t.pin_memory() for name, t in made.items()} if torch.cuda.is_available() else made
 
 
-def feed(spoken: Spoken, tokenizer: Path, seed: int, queue: multiprocessing.Queue[Batch]) -> None:
+def feed(codes: Path, tokenizer: Path, seed: int, queue: multiprocessing.Queue[Batch]) -> None:
     torch.set_num_threads(1)
-    rows = Rows(spoken, ModelConfig.read(tokenizer), Tokenizer.load(tokenizer), seed)
-    for batch in rows.batches(rows.spoken.groups[HELD:]):
+    rows = Rows(Spoken(codes), ModelConfig.read(tokenizer), Tokenizer.load(tokenizer), seed)
+    for batch in rows.batches():
         queue.put(batch)
 
 
-def save(speaker: Speaker, out: Path) -> None:
-    """bf16, in parts of at most 15 MB, whole or not at all."""
+def save(trainer: Trainer, out: Path) -> None:
+    """The average in bf16, in parts of at most 15 MB, whole or not at all."""
     parts: list[dict[str, Tensor]] = [{}]
     size = 0
-    for name, tensor in named(speaker.talker).items():
+    average = {n[7:]: t for n, t in trainer.average.items() if n.startswith("talker.")}
+    for name, tensor in named(trainer.speaker.talker, average).items():
         tensor = tensor.bfloat16().cpu().clone()
         if size + tensor.nbytes > 15_000_000:
             parts.append({})
@@ -147,70 +161,99 @@ def save(speaker: Speaker, out: Path) -> None:
         (out / f"lm{i}.new").replace(out / f"lm{i}.pt")
 
 
+def keep(trainer: Trainer, file: Path, steps: int, spent: float) -> None:
+    whole = {
+        "speaker": trainer.speaker.state_dict(),
+        "average": trainer.average,
+        "optimiser": trainer.optimiser.state_dict(),
+        "steps": steps,
+        "spent": spent,
+    }
+    torch.save(whole, file.with_suffix(".new"))
+    file.with_suffix(".new").replace(file)
+
+
+@torch.no_grad()
+def resume(trainer: Trainer, file: Path) -> tuple[int, float]:
+    """Steps and seconds behind it."""
+    state = torch.load(file, map_location=trainer.device)
+    trainer.speaker.load_state_dict(state["speaker"])
+    for name, tensor in state["average"].items():
+        trainer.average[name].copy_(tensor)
+    trainer.optimiser.load_state_dict(state["optimiser"])
+    for part in trainer.optimiser.param_groups:
+        part["lr"] = trainer.rate
+    return state["steps"], state["spent"]
+
+
+def seconds(given: float, out: Path) -> float:
+    try:
+        return float((out / "seconds").read_text())
+    except (OSError, ValueError):
+        return given
+
+
 def main() -> None:
     options = argparse.ArgumentParser()
     for name in ("codes", "tokenizer", "out"):
         options.add_argument(name, type=Path)
-    options.add_argument("seconds", type=float)
+    options.add_argument("seconds", type=float, help="in all, those before a resumption included")
     options.add_argument("--state", type=Path)
-    options.add_argument("--init", type=Path, help="lm*.pt to start from; not the talker's layers")
-    options.add_argument("--feeders", type=int, default=8)
-    options.add_argument(
-        "--floor", type=float, default=0.03, help="last learning rate, of the peak"
-    )
+    options.add_argument("--feeders", type=int, default=6)
+    options.add_argument("--wait", type=int, default=60, help="files of codes to wait for")
+    options.add_argument("--eager", action="store_true", help="compile nothing")
     given = options.parse_args()
     torch.manual_seed(0)
+    given.out.mkdir(parents=True, exist_ok=True)
+    while len(list(given.codes.glob("*.json"))) < given.wait:
+        time.sleep(0.5)
     start = time.time()
-    spoken = Spoken.read(given.codes)
-    queue: multiprocessing.Queue[Batch] = multiprocessing.Queue(48)
-    steps = 0
+    queue: multiprocessing.Queue[Batch] = multiprocessing.Queue(64)
     crew = [
-        multiprocessing.Process(target=feed, args=(spoken, given.tokenizer, i, queue), daemon=True)
+        multiprocessing.Process(target=feed, args=(given.codes, given.tokenizer, i, queue))
         for i in range(given.feeders)
     ]
     for process in crew:
+        process.daemon = True
         process.start()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     config = ModelConfig.read(given.tokenizer)
-    speaker = Speaker(config.talker)
-    if given.init:
-        speaker.take(sorted(given.init.glob("lm*.pt")))
-    trainer = Trainer(speaker, device)
-    peak = PEAK
+    trainer = Trainer(Speaker(config.talker), device)
+    steps, spent = 0, 0.0
     if given.state and given.state.exists():
-        state = torch.load(given.state, map_location=device)
-        trainer.speaker.load_state_dict(state["speaker"])
-        steps, peak = state["steps"], state["rate"]
-    rows = Rows(spoken, config, Tokenizer.load(given.tokenizer), 99)
-    seconds = sum(sum(n for _, n in g["said"]) for g in rows.spoken.groups) * 0.08
-    print(f"{seconds / 3600:.1f} h; talker {count(speaker.talker)} M", flush=True)
-    checked = next(iter(rows.batches(rows.spoken.groups[:HELD])))
-    begin = steps
-    saved = said = time.time()
-    while (share := (time.time() - start) / given.seconds) < 1:
+        steps, spent = resume(trainer, given.state)
+    if not given.eager:
+        trainer.speaker.fuse()
+    start -= spent
+    held = Rows(Spoken(given.codes), config, Tokenizer.load(given.tokenizer), 99)
+    checked = next(held.batches(held=True))
+    print(f"talker {count(trainer.speaker.talker)} M, from step {steps}", flush=True)
+    saved = said = kept = time.time()
+    total = seconds(given.seconds, given.out)
+    while (share := (time.time() - start) / total) < 1:
         decay = 0.5 + 0.5 * math.cos(math.pi * min(1, max(0, share - 0.1) / 0.9))
-        rate = peak * min(1, (steps + 1) / WARM) * (given.floor + (1 - given.floor) * decay)
-        losses = trainer.step(queue.get(), rate)
+        losses = trainer.step(
+            queue.get(), PEAK * min(1, (steps + 1) / WARM) * (0.02 + 0.98 * decay)
+        )
         steps += 1
         if steps % 4 == 0 and device == "cuda":
             torch.cuda.synchronize()
         if time.time() - said > 10 or device == "cpu":
-            said = time.time()
+            said, total = time.time(), seconds(given.seconds, given.out)
             values = " ".join(f"{name} {float(value):.4f}" for name, value in losses.items())
-            place = f"{said - start:.0f} s step {steps} rate {rate:.1e} queue {queue.qsize()}"
+            files = len(list(given.codes.glob("*.json")))
+            place = f"{said - start:.0f} of {total:.0f} s, step {steps}, {files} files"
+            values += f" queue {queue.qsize()}"
             print(f"{place} {values} | held {trainer.check(checked)}", flush=True)
         if time.time() - saved > 60:
             saved = time.time()
-            save(trainer.speaker, given.out)
-    save(trainer.speaker, given.out)
-    if given.state:
-        whole = {
-            "speaker": trainer.speaker.state_dict(),
-            "steps": steps,
-            "rate": peak * given.floor * 3,
-        }
-        torch.save(whole, given.state)
-    print(f"{steps - begin} steps in {time.time() - start:.0f} s", flush=True)
+            save(trainer, given.out)
+        if given.state and time.time() - kept > KEEP:
+            kept = time.time()
+            keep(trainer, given.state, steps, time.time() - start)
+    save(trainer, given.out)
+    (given.out / "done").touch()
+    print(f"{steps} steps in {time.time() - start:.0f} s", flush=True)
     for process in crew:
         process.terminate()
 
