@@ -167,6 +167,7 @@ def main() -> None:
     parser.add_argument("--model", default="", help="folder or hub id; default: embedded voice")
     parser.add_argument("--random", type=Path, help="config file: random weights of its sizes")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--weights", default="auto", choices=["auto", "full", "int8"])
     parser.add_argument("--streams", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument(
         "--seconds", type=float, default=8.0, help="audio of each utterance, at most"
@@ -179,7 +180,7 @@ def main() -> None:
     if options.random:
         loaded = random(options.random, options.device)
     else:
-        loaded = checkpoint.load(options.model, options.device, print)
+        loaded = checkpoint.load(options.model, options.device, print, options.weights)
     machine = (
         torch.cuda.get_device_name()
         if options.device == "cuda"

@@ -43,6 +43,7 @@ class Carry:
     text: str
     codes: Sequence[bytes]
     expected: int  # frames once the speaking segment has ended
+    segments: int
 
 
 def carry(spoken: list[Spoken], speaking: Speaking | None, seconds: float) -> Carry | None:
@@ -56,11 +57,18 @@ def carry(spoken: list[Spoken], speaking: Speaking | None, seconds: float) -> Ca
             break
         taken.insert(0, past)
         frames += len(past.codes)
+    return joined(taken, speaking)
+
+
+def joined(taken: Sequence[Spoken], speaking: Speaking | None) -> Carry | None:
+    """These segments, and the one that speaks. None: there are none."""
+    frames = sum(len(past.codes) for past in taken) + (speaking.expected if speaking else 0)
     before = tuple(code for past in taken for code in past.codes)
     text = "".join(past.text for past in taken)
     if speaking:
-        return Carry(text + speaking.text, Tail(before, speaking.codes, speaking.first), frames)
-    return Carry(text, before, frames) if taken else None
+        tail = Tail(before, speaking.codes, speaking.first)
+        return Carry(text + speaking.text, tail, frames, len(taken) + 1)
+    return Carry(text, before, frames, len(taken)) if taken else None
 
 
 class Tail(Sequence[bytes]):

@@ -14,6 +14,7 @@ from safetensors import safe_open
 from engine import hub, inventory
 from engine.config import ConfigError, ModelConfig
 from engine.inventory import Problem
+from engine.models import packed
 from engine.models.codec import Codec
 from engine.models.names import fill
 from engine.models.shapes import codec_shapes, talker_shapes
@@ -47,9 +48,12 @@ class Loaded:
     tokenizer: Tokenizer
 
 
-def load(model: str, device: str, progress: Callable[[str], None]) -> Loaded:
-    """The model in a folder or at a hub id; "" is the embedded voice. Raises CheckpointError."""
+def load(model: str, device: str, progress: Callable[[str], None], weights: str = "full") -> Loaded:
+    """The model in a folder or at a hub id; "" is the embedded voice. `weights` as in EngineConfig.
+    Raises CheckpointError.
+    """
     name = model or "the embedded voice"
+    int8 = _int8(name, device, weights)
     try:
         folder = hub.locate(model, progress) if model else EMBEDDED
     except hub.NotFound as error:
@@ -60,8 +64,17 @@ def load(model: str, device: str, progress: Callable[[str], None]) -> Loaded:
     for module, prefix, file in ((talker, "talker.", TALKER), (codec, "decoder.", CODEC)):
         with safe_open(folder / file, "pt", device=device) as tensors:
             fill(module, prefix, tensors.get_tensor)
-        module.fold()
+    talker.fold(int8, record=device == "cpu")
+    codec.fold(record=device == "cpu")
     return Loaded(name, config, talker, codec, tokenizer)
+
+
+def _int8(name: str, device: str, weights: str) -> bool:
+    able = device == "cpu" and packed.supported()
+    if weights == "int8" and not able:
+        remedy = "Leave --weights out: it then takes the fastest that this machine has."
+        raise CheckpointError(name, [Problem("int8 weights need an x86 CPU", remedy)])
+    return able and weights in ("auto", "int8")
 
 
 def random(folder: Path, device: str, seed: int) -> Loaded:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from engine.fields import Reader, read_object
-from engine.messages import Sampling
+from engine.messages import PREDICTOR_RANGES, TALKER_RANGES, Range, Sampling
 
 CONFIG, GENERATION, CODEC = "config.json", "generation_config.json", "speech_tokenizer/config.json"
 CONTROL_IDS = 1024  # of the talker's vocabulary, above the codes of codebook 0
@@ -113,6 +113,7 @@ class Generation:
     predictor: Sampling = UNPENALISED
     carry: bool = True  # ours: whether a segment may be opened by the one before it
     segment_seconds: float = 12.0  # ours: the longest segment that it speaks well
+    spell_numbers: bool = False  # ours: it reads letters, so numbers must come as English words
 
 
 @dataclass(frozen=True)
@@ -155,9 +156,10 @@ class EngineConfig:
 
     model: str = ""  # folder or hub id; "": the embedded voice
     device: str = "cpu"  # cpu | cuda
+    weights: str = "auto"  # full | int8 | auto: int8 where the CPU has it, else full
     slots: int = 8  # utterances that speak at once
     positions: int = 1024  # KV length of a row
-    group: int = 2  # rows of a call on the CPU
+    group: int = 2  # rows of a call on the CPU with full weights
     chunk: int = 64  # prefill rows of a call
     queue: int = 64  # utterances that may wait for a slot
     max_frames: int = 8192  # of an utterance
@@ -249,27 +251,25 @@ def _codec(top: Reader) -> CodecConfig | None:
 
 def _generation(part: Reader) -> Generation | None:
     base = Generation()
-    for name in ("top_p", "subtalker_top_p"):
-        if part.number(name, 1.0) > 1:
-            part.wrong(name, "is above 1")
     return Generation(
-        talker=Sampling(
-            greedy=not part.flag("do_sample", True),
-            temperature=part.number("temperature", base.talker.temperature),
-            top_k=part.integer("top_k", base.talker.top_k, least=0),
-            top_p=part.number("top_p", base.talker.top_p),
-            repetition_penalty=part.number("repetition_penalty", base.talker.repetition_penalty),
-        ),
-        predictor=Sampling(
-            greedy=not part.flag("subtalker_dosample", True),
-            temperature=part.number("subtalker_temperature", base.predictor.temperature),
-            top_k=part.integer("subtalker_top_k", base.predictor.top_k, least=0),
-            top_p=part.number("subtalker_top_p", base.predictor.top_p),
-            repetition_penalty=1.0,
+        talker=_sampling(part, "", base.talker, TALKER_RANGES, "do_sample"),
+        predictor=_sampling(
+            part, "subtalker_", base.predictor, PREDICTOR_RANGES, "subtalker_dosample"
         ),
         carry=part.flag("carry", base.carry),
         segment_seconds=part.number("segment_seconds", base.segment_seconds),
+        spell_numbers=part.flag("spell_numbers", base.spell_numbers),
     )
+
+
+def _sampling(
+    part: Reader, prefix: str, base: Sampling, ranges: Mapping[str, Range], switch: str
+) -> Sampling:
+    given: dict[str, Any] = {
+        name: part.within(prefix + name, getattr(base, name), *ends)
+        for name, ends in ranges.items()
+    }
+    return replace(base, greedy=not part.flag(switch, True), **given)
 
 
 def _heads(part: Reader, config: CodePredictorConfig | TalkerConfig | CodecConfig | None) -> None:

@@ -10,6 +10,7 @@ from engine.checkpoint import Loaded
 from engine.config import EngineConfig
 from engine.means import Means
 from engine.messages import Audio, Command, Event, Ready, Speak, Status
+from engine.models.streaming import reach
 from engine.runner import Runner
 from engine.scheduler import Scheduler
 from engine.segments import SegmentPolicy, Split
@@ -59,6 +60,7 @@ class Engine:
             max_frames=config.max_frames,
             max_lead=config.max_lead,
             rate=loaded.config.codec.output_sample_rate,
+            reach=reach(loaded.config.codec),
         )
         self._scheduler = Scheduler(means, config.slots, config.queue)
         self._steps = self._frames = 0
@@ -78,7 +80,7 @@ class Engine:
             self._last_step = now - start
             self._steps += 1
             self._frames += len(output)
-        self.ran = bool(plan.prefills or plan.decodes)
+        self.ran = plan.runs
         return self._scheduler.events()
 
     @property
@@ -102,6 +104,7 @@ class Engine:
         """Speak through the whole pipeline, twice: the second time tells what a join costs here.
         Then say what this engine is.
         """
+        self._runner.warm_up()
         text = " ".join(["A join reads the text and the frames before it again."] * 6)
         for utterance in (0, -1):
             speak = Speak(utterance, text, seed=0, text=text, ended=True, max_frames=2, live=False)
@@ -125,4 +128,5 @@ class Engine:
             device=self._config.device,
             talker=model.generation.talker,
             predictor=model.generation.predictor,
+            spell_numbers=model.generation.spell_numbers,
         )

@@ -90,6 +90,15 @@ class Reader:
             self.wrong(name, f"is {value}, not above 0")
         return float(value or 0)
 
+    def within(self, name: str, default: float, least: float, most: float) -> float:
+        """A number from `least` to `most`; whole where the ends are."""
+        whole = type(least) is int
+        said = "a whole number" if whole else "a number"
+        value = self._typed(name, default, (int,) if whole else (int, float), said)
+        if value is not None and not least <= value <= most:
+            self.wrong(name, f"is {value}, not from {least} to {most}")
+        return default if value is None else value
+
     def integers(self, name: str) -> tuple[int, ...]:
         value = self._typed(name, MISSING, (list,), "a list")
         if value is not None and not (value and all(type(i) is int and i > 0 for i in value)):

@@ -20,10 +20,13 @@ FLOOR = 50  # frames (4 s): the least budget, whatever the text
 
 
 def budget(text: str) -> int:
-    """Most frames a segment with this text may take: three times its expected length and a second,
-    at least 4 s.
-    """
-    return max(FLOOR, math.ceil(FRAMES_PER_SECOND * (1 + 3 * speech_seconds(text))))
+    """Most frames that a segment with this text may take."""
+    return most_frames(speech_seconds(text))
+
+
+def most_frames(seconds: float) -> int:
+    """Three times the expected length and a second, at least 4 s."""
+    return max(FLOOR, math.ceil(FRAMES_PER_SECOND * (1 + 3 * seconds)))
 
 
 class Guard:

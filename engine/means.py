@@ -24,3 +24,4 @@ class Means:
     max_frames: int
     max_lead: float  # seconds
     rate: int  # samples a second
+    reach: int = 0  # frames that the codec looks back

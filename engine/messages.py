@@ -8,22 +8,47 @@ events.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 import msgpack
 
+from engine.history import ENDED as ENDED
+from engine.history import SETTLED as SETTLED
+from engine.history import Resume as Resume
+from engine.history import Segment as Segment
+from engine.history import Settled as Settled
+from engine.history import Tokens as Tokens
+from engine.history import Voice as Voice
+from engine.history import resume_of
+
+Range = tuple[float, float]  # both ends included
+
+# What may be asked of a draw.
+PREDICTOR_RANGES: dict[str, Range] = {
+    "temperature": (0.01, 2.0),
+    "top_k": (0, 2048),
+    "top_p": (0.0, 1.0),
+}
+TALKER_RANGES = PREDICTOR_RANGES | {"top_k": (0, 3072), "repetition_penalty": (0.1, 2.0)}
+
 
 @dataclass(frozen=True)
 class Sampling:
-    """How one code is drawn (model.md 5.2). `top_k` 0 and `top_p` 1 switch their stage off."""
+    """How one code is drawn (model.md 5.2). `top_k` 0 and `top_p` 1 switch their stage off; `top_p`
+    0 leaves the likeliest code alone.
+    """
 
     greedy: bool = False
     temperature: float = 0.9
     top_k: int = 50
     top_p: float = 1.0
     repetition_penalty: float = 1.05
+
+    def outside(self, ranges: Mapping[str, Range]) -> list[str]:
+        """The fields that are outside of their ranges."""
+        return [name for name, (a, b) in ranges.items() if not a <= getattr(self, name) <= b]
 
 
 # Commands: gateway -> engine
@@ -33,9 +58,9 @@ class Sampling:
 class Speak:
     """Open an utterance. `layout`: auto | stream | full. `carry`: context | none.
 
-    `text` is what is known already; `ended` says that nothing follows. `continues` names an earlier
-    utterance whose last carry opens this one; a name the engine no longer knows is no error (the
-    voice then starts from the seed).
+    `text` is what is known already; `ended` says that nothing follows. `voice` is an earlier
+    utterance's, to go on with; the gateway, which knows it, puts it in place of `continues`.
+    `resume`: the utterance goes on behind its last frame; all that was said is in there.
     """
 
     utterance: int
@@ -52,6 +77,8 @@ class Speak:
     max_frames: int = 0  # 0: the engine's own limit
     live: bool = True  # never more than max_lead ahead of playback
     continues: int = 0  # 0: none
+    voice: Voice | None = None
+    resume: Resume | None = None
 
 
 @dataclass(frozen=True)
@@ -113,6 +140,7 @@ class Ready:
     device: str
     talker: Sampling
     predictor: Sampling
+    spell_numbers: bool = False  # text must come with its numbers as English words
 
 
 @dataclass(frozen=True)
@@ -125,25 +153,16 @@ class Started:
 
 
 @dataclass(frozen=True)
-class Segment:
-    """Journal: text[start:end] was opened as segment `index` at `frame`, in `layout`."""
-
-    utterance: int
-    index: int
-    start: int
-    end: int  # -1: still open (stream layout), a second event closes it
-    layout: str
-    frame: int
-
-
-@dataclass(frozen=True)
 class Audio:
-    """One frame: s16le PCM of `frame_samples` samples, its codes as little-endian uint16."""
+    """One frame: s16le PCM of `frame_samples` samples, its codes as little-endian uint16.
+    `levels`: one byte a 10 ms, dB of its RMS over full scale, plus 100.
+    """
 
     utterance: int
     frame: int
     pcm: bytes
     codes: bytes
+    levels: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -197,17 +216,38 @@ class Status:
 
 
 Command = Speak | Text | Flush | End | Cancel | Hold | Release | Played
-Event = Ready | Started | Segment | Audio | Progress | Flushed | Finished | Failed | Status
+Event = (
+    Ready
+    | Started
+    | Segment
+    | Tokens
+    | Settled
+    | Audio
+    | Progress
+    | Flushed
+    | Finished
+    | Failed
+    | Status
+)
 Message = Command | Event
 
 _TYPES: dict[str, type[Any]] = {
     t.__name__: t
     for t in (
         *(Speak, Text, Flush, End, Cancel, Hold, Release, Played),
-        *(Ready, Started, Segment, Audio, Progress, Flushed, Finished, Failed, Status),
+        *(Ready, Started, Segment, Tokens, Settled, Audio, Progress, Flushed, Finished, Failed),
+        Status,
     )
 }
-_NESTED = {name: [f.name for f in fields(t) if f.type == "Sampling"] for name, t in _TYPES.items()}
+_KINDS: dict[str, Callable[[Any], Any]] = {
+    "Sampling": lambda v: Sampling(*v),
+    "Voice | None": lambda v: v and Voice(*v),
+    "Resume | None": lambda v: v and resume_of(v),
+}
+_NESTED = {
+    name: {f.name: _KINDS[str(f.type)] for f in fields(t) if f.type in _KINDS}
+    for name, t in _TYPES.items()
+}
 
 HEADER = 4  # bytes of big-endian length before each packed batch
 MAX_BATCH = 64 << 20
@@ -236,5 +276,7 @@ def _build(name: str, values: list[Any]) -> Message:
     cls = _TYPES[name]
     nested = _NESTED[name]
     pairs = zip(fields(cls), values, strict=True)
-    message: Message = cls(**{f.name: Sampling(*v) if f.name in nested else v for f, v in pairs})
+    message: Message = cls(
+        **{f.name: nested[f.name](v) if f.name in nested else v for f, v in pairs}
+    )
     return message

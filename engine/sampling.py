@@ -15,8 +15,9 @@ it learned in `set`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
+from sys import float_info
 
 import numpy as np
 import torch
@@ -25,6 +26,8 @@ from torch import Tensor
 
 from engine.messages import Sampling
 from engine.randomness import uniform, uniform_at
+
+LEAST = float_info.min  # a mass that the likeliest code alone holds
 
 
 @dataclass
@@ -55,8 +58,9 @@ class SlotSampling:
         )
 
     def set(self, slot: int, s: Sampling) -> None:
-        assert s.temperature > 0 and s.top_k >= 0 and 0 < s.top_p <= 1, s
+        assert s.temperature > 0 and s.top_k >= 0 and 0 <= s.top_p <= 1, s
         assert s.repetition_penalty > 0, s
+        s = replace(s, top_p=s.top_p or LEAST)
         self.host[slot] = s
         self.greedy[slot] = s.greedy
         self.temperature[slot] = 1.0 if s.greedy else s.temperature

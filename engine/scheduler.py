@@ -6,11 +6,12 @@ argument.
 
 from __future__ import annotations
 
+import traceback
 from collections import OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
-from engine.carry import Spoken
 from engine.means import Means
 from engine.messages import (
     Cancel,
@@ -27,10 +28,9 @@ from engine.messages import (
     Started,
     Text,
 )
-from engine.plan import Decode, Made, Plan, Prefill
+from engine.opening import Refused
+from engine.plan import Decode, Echo, Made, Plan, Prefill, Reset, StepRow, check
 from engine.utterance import Utterance
-
-VOICES = 256  # finished utterances whose voice can be continued
 
 
 class Waiting:
@@ -49,8 +49,7 @@ class Scheduler:
         self._running: dict[int, Utterance] = {}
         self._waiting: OrderedDict[int, Waiting] = OrderedDict()
         self._waited: dict[int, float] = {}
-        self._resets: list[tuple[int, Speak]] = []
-        self._voices: OrderedDict[int, list[Spoken]] = OrderedDict()
+        self._resets: list[Reset] = []
         self._events: deque[Event] = deque()
 
     def expect_joins(self, seconds: float) -> None:
@@ -79,6 +78,10 @@ class Scheduler:
 
     def handle(self, command: Command, now: float) -> None:
         """Take one command. One for an utterance that is gone is late, not wrong."""
+        with self._alone(command.utterance):
+            self._handle(command, now)
+
+    def _handle(self, command: Command, now: float) -> None:
         if isinstance(command, Speak):
             self._enqueue(command, now)
         elif waiting := self._waiting.get(command.utterance):
@@ -95,24 +98,29 @@ class Scheduler:
     def plan(self, now: float) -> Plan:
         """Admit who waits, then one row for each utterance that may run."""
         self._admit(now)
-        prefills: list[Prefill] = []
-        decodes: list[Decode] = []
+        planned: list[StepRow] = []
         for utterance in list(self._running.values()):
-            for row in utterance.rows(now):
-                if isinstance(row, Prefill):
-                    prefills.append(row)
-                else:
-                    decodes.append(row)
-            self._publish(utterance)
+            with self._alone(utterance.id):
+                rows = utterance.rows(now)
+                for row in rows:
+                    check(row, self._means.config, self._means.positions)
+                self._publish(utterance)
+                planned += rows
         resets, self._resets = tuple(self._resets), []
-        return Plan(resets, tuple(prefills), tuple(decodes))
+        return Plan(
+            resets,
+            tuple(row for row in planned if isinstance(row, Prefill)),
+            tuple(row for row in planned if isinstance(row, Decode)),
+            tuple(row for row in planned if isinstance(row, Echo)),
+        )
 
     def commit(self, plan: Plan, output: Sequence[Made], now: float) -> None:
         """Give each emitting row's output to its utterance, if that is still there."""
         for row, made in zip(plan.emitting, output, strict=True):
             if utterance := self._running.get(row.utterance):
-                utterance.commit(made, now)
-                self._publish(utterance)
+                with self._alone(utterance.id):
+                    utterance.commit(made, now)
+                    self._publish(utterance)
 
     def _enqueue(self, speak: Speak, now: float) -> None:
         assert speak.utterance not in self._running, "the gateway never reuses an utterance"
@@ -125,21 +133,16 @@ class Scheduler:
     def _admit(self, now: float) -> None:
         while self._free and self._waiting:
             number, waiting = self._waiting.popitem(last=False)
-            speak, slot = waiting.speak, self._free.pop()
-            try:
-                utterance = Utterance(
-                    speak, slot, self._means, now, self._voices.get(speak.continues, ())
-                )
-            except ValueError as error:
-                self._free.append(slot)
-                self._events.append(Failed(number, "unsupported", str(error)))
-                continue
-            self._running[number] = utterance
-            self._waited[number] = now - waiting.since
-            self._resets.append((slot, speak))
-            self._events.append(Started(number, speak.seed, self._waited[number]))
-            for command in waiting.commands:
-                self._apply(utterance, command, now)
+            speak, slot = waiting.speak, self._free[-1]
+            with self._alone(number):
+                utterance = Utterance(speak, slot, self._means, now)
+                self._running[number] = utterance
+                self._free.pop()
+                self._waited[number] = now - waiting.since
+                self._resets.append(Reset(slot, speak, utterance.replay.codec_frame))
+                self._events.append(Started(number, speak.seed, self._waited[number]))
+                for command in waiting.commands:
+                    self._apply(utterance, command, now)
 
     def _apply(self, utterance: Utterance, command: Command, now: float) -> None:
         match command:
@@ -164,9 +167,31 @@ class Scheduler:
         self._events += utterance.events()
         if not utterance.reason:
             return
-        del self._running[utterance.id]
-        self._free.append(utterance.slot)
-        self._events.append(utterance.finished(self._waited.pop(utterance.id)))
-        self._voices[utterance.id] = utterance.voice()
-        if len(self._voices) > VOICES:
-            self._voices.popitem(last=False)
+        self._events.append(utterance.finished(self._waited[utterance.id]))
+        self._leave(utterance.id)
+
+    def _leave(self, number: int) -> None:
+        if utterance := self._running.pop(number, None):
+            self._free.append(utterance.slot)
+            del self._waited[number]
+
+    @contextmanager
+    def _alone(self, number: int) -> Iterator[None]:
+        """Whatever goes wrong inside fails this utterance and no other."""
+        try:
+            yield
+        except Refused as refused:
+            self._fail(number, refused.code, str(refused))
+        except Exception as error:
+            self._fail(number, "internal", f"a mistake of ours: {_place(error)}")
+
+    def _fail(self, number: int, code: str, message: str) -> None:
+        self._waiting.pop(number, None)
+        self._leave(number)
+        self._events.append(Failed(number, code, message))
+
+
+def _place(error: Exception) -> str:
+    """Type and place: the message may hold a user's text."""
+    *_, last = traceback.extract_tb(error.__traceback__)
+    return f"{type(error).__name__} in {last.filename.rpartition('/')[2]}:{last.lineno}"

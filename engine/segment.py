@@ -27,6 +27,8 @@ class Segment:
     kv_row: int
     base: list[Row]
     carried: Sequence[bytes] = ()
+    past: int = 0  # segments whose frames those are
+    draw: int = 0  # the utterance's draws when it begins
     ids: list[int] = field(default_factory=list)  # stream: tokenised, not yet fed
     tokenised: int = 0  # offset up to which ids were made
     eos_fed: bool = False
@@ -53,10 +55,10 @@ class Segment:
         return self.layout == "full" or self.eos_fed
 
     def chunks(
-        self, utterance: int, slot: int, chunk: int, pad: int, draw: int, last: bool
+        self, utterance: int, slot: int, chunk: int, pad: int, last: bool, forced: bytes = b""
     ) -> list[Prefill]:
         """Prefill that is due: one whole chunk, or with `last` all the rest, whose end yields a
-        frame.
+        frame, `forced` where its codes are known.
 
         Chunk borders depend on positions only: a segment prefilled early has the numbers of one
         prefilled at once.
@@ -71,6 +73,9 @@ class Segment:
             frames = range(max(start, n) - n, max(end, n) - n)
             rows = (*self.base[start:end], *(Row(text=pad, frame=i) for i in range(len(frames))))
             carried = tuple(self.carried[frames.start : frames.stop])
-            due.append(Prefill(utterance, slot, self.kv_row, start, rows, carried, emit, draw))
+            known = forced if emit else b""
+            due.append(
+                Prefill(utterance, slot, self.kv_row, start, rows, carried, emit, self.draw, known)
+            )
             self.prefilled = end
         return due

@@ -54,9 +54,10 @@ class Slots:
     def scratch(self) -> int:
         return len(self.seeds) - 1
 
-    def open(self, slot: int, speak: Speak) -> None:
-        """The slot begins a new utterance."""
+    def open(self, slot: int, speak: Speak, frame: int = 0) -> None:
+        """The slot begins a new utterance; its codec at frame `frame`."""
         self.codec.reset([slot])
+        self.codec.positions[slot] = frame
         self.seen[slot] = False
         self.seeds[slot] = speak.seed
         self.talker.set(slot, speak.talker)

@@ -54,13 +54,21 @@ class Tokenizer:
             bpe = models.BPE.from_file(str(folder / VOCAB), str(folder / MERGES))
         except Exception as error:  # the library raises bare Exception
             raise ValueError(f"{VOCAB} and {MERGES} are not a byte-level BPE: {error}") from error
-        return cls(bpe, _added(folder / CONFIG))
+        tokenizer = cls(bpe, _added(folder / CONFIG))
+        if lacking := set(pre_tokenizers.ByteLevel.alphabet()) - tokenizer.vocab.keys():
+            raise ValueError(f"{VOCAB} lacks {len(lacking)} of the 256 bytes: {sorted(lacking)}")
+        return tokenizer
 
     @property
     def vocab_size(self) -> int:
         """One more than the greatest id, control ids included."""
-        size: int = self._tokenizer.get_vocab_size()
-        return max([size, *(i + 1 for i in self.special.values())])
+        return 1 + max(*self.vocab.values(), *self.special.values())
+
+    @property
+    def vocab(self) -> dict[str, int]:
+        """Plain text's {token: id}."""
+        found: dict[str, int] = self._tokenizer.get_vocab()
+        return found
 
     def encode(self, text: str) -> list[int]:
         """Ids of plain text."""

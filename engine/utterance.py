@@ -6,45 +6,37 @@ its prompt prefilled beside the frames of the one that speaks, so that a join co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from engine import messages, prompt
-from engine.carry import Carry, Speaking, Spoken, carry
+from engine import history
+from engine.carry import Speaking, Spoken
+from engine.composing import UNFIT, Composer
 from engine.guards import FRAMES_PER_SECOND, budget
+from engine.history import Resume, Settled
 from engine.means import Means
 from engine.messages import Audio, Event, Finished, Flushed, Progress, Speak
-from engine.plan import Decode, Made, Prefill
+from engine.opening import Refused
+from engine.plan import Decode, Echo, Made, Prefill, StepRow
 from engine.playback import Playback
+from engine.replay import Replay, continued
 from engine.segment import Segment
-from engine.segmenter import Segmenter
 from engine.text import speech_seconds
 
 STAGE_AT = 0.5  # of a segment's expected frames: from here on the next one takes the text there is
 
 
 class Utterance:
-    def __init__(
-        self, speak: Speak, slot: int, means: Means, now: float, voice: Sequence[Spoken] = ()
-    ) -> None:
-        """`voice`: what an earlier utterance left to carry. Raises ValueError for a language or
-        speaker there is not.
-        """
+    def __init__(self, speak: Speak, slot: int, means: Means, now: float) -> None:
+        """Raises Refused for what this engine cannot speak."""
         self.id, self.slot = speak.utterance, slot
         self._speak, self._means = speak, means
-        self._opening = prompt.opening(
-            means.config, means.encode, speak.instruct, speak.language, speak.speaker
-        )
-        self._text = Segmenter(
-            means.pretokens, means.split(speak.language), means.policy, speak.layout, now
-        )
-        self._spoken = list(voice)
+        self._composer = Composer(speak, slot, means, now)
+        self._text = self._composer.text
+        self._spoken = continued(speak.voice, means.config)
         self._current: Segment | None = None
         self._staged: Segment | None = None
         self._codes: list[bytes] = []
         self._draws = 0
-        self._said = 0  # offset up to which segments have ended
+        self._passed = 0  # the client's characters that are fed or cannot be said
         self._playback = Playback()
-        self._carries = speak.carry == "context" and means.config.generation.carry
         self._held = False
         self._starved_at: float | None = None
         self._guarded = ""
@@ -52,9 +44,13 @@ class Utterance:
         self.text_wait = 0.0
         self.segments = 0
         self.reason = ""  # set once the utterance is over
+        self._most = min(speak.max_frames or means.max_frames, means.max_frames)
+        self.replay = Replay(speak.resume or Resume(), means.config, means.reach, self._most)
         self.push(speak.text, now)
         if speak.ended:
             self.end()
+        if speak.resume:
+            self._restore(speak.resume, now)
 
     def push(self, text: str, now: float) -> None:
         self._text.push(text, now)
@@ -79,21 +75,22 @@ class Utterance:
     def starved(self) -> bool:
         return self._starved_at is not None
 
-    def voice(self) -> list[Spoken]:
-        """What an utterance that continues this one carries."""
-        return self._spoken[-1:]
-
     def events(self) -> list[Event]:
         """Drain what happened since the last call."""
         events, self._events = self._events, []
-        return events
+        settled, self._text.settled = self._text.settled, []
+        return [*(Settled(self.id, chars) for chars in settled), *events]
 
     # One step
 
-    def rows(self, now: float) -> list[Prefill | Decode]:
+    def rows(self, now: float) -> list[StepRow]:
         """What this utterance does in the next step; nothing when it may not run."""
-        if self._held or (self._speak.live and self._playback.lead(now) > self._means.max_lead):
+        far = self._speak.live and self._playback.ahead(now) > self._means.max_lead
+        if self.replay.over and (self._held or far):
             return []
+        if codes := self.replay.echoes():
+            return [Echo(self.id, self.slot, codes)]
+        self._text.read()
         self._settle()
         if self.reason:
             return []
@@ -101,9 +98,10 @@ class Utterance:
             if self._staged is None:
                 self._staged = self._open(now)
             if self._staged is None:
+                self._progress(self._text.passed())
                 return self._starve(now)
             self._current, self._staged = self._staged, None
-            rows: list[Prefill | Decode] = list(self._begin(self._current))
+            rows: list[StepRow] = list(self._begin(self._current))
         else:
             text = self._feed(self._current, now)
             if text is None:
@@ -122,18 +120,19 @@ class Utterance:
             return self._finish(s)
         s.frames += 1
         self._codes.append(made.codes)
-        self._playback.add(1 / FRAMES_PER_SECOND, now)
-        self._events.append(Audio(self.id, self.frames - 1, made.pcm, made.codes))
-        text = self._text.text[s.start : s.end]
+        self.replay.advance()
+        if self.frames > self.replay.frames:
+            self._playback.add(1 / FRAMES_PER_SECOND, now)
+            frame = Audio(self.id, self.frames - 1, made.pcm, made.codes, made.levels)
+            self._events.append(frame)
+        text = self._text.between(s.start, s.end)
         stop = s.guard.observe(made.codes, made.level, s.frames, text, s.fed)
         if stop is None and s.position + 1 >= self._means.positions:
             stop = "length"
         if stop:
             self._guarded = stop
             self._finish(s)
-        if self.frames >= min(
-            self._speak.max_frames or self._means.max_frames, self._means.max_frames
-        ):
+        if self.frames >= self._most:
             self.reason = "length"
         return None
 
@@ -145,19 +144,22 @@ class Utterance:
     def _settle(self) -> None:
         """Answer the flushes that are reached, and end when all is said."""
         if self._current is None:
+            said = self._staged.start if self._staged else self._text.cursor
             self._events += [
-                Flushed(self.id, flush, self.frames) for flush in self._text.reached(self._said)
+                Flushed(self.id, flush, self.frames) for flush in self._text.reached(said)
             ]
-            if self._staged is None and self._text.over(self._said):
+            if self._staged is None and self._text.over(said):
                 self.reason = self._guarded or ("eos" if self.frames else "empty")
 
     def _finish(self, s: Segment) -> None:
         assert s.end is not None or self._guarded, "a segment ended before its text did"
-        end = s.end if s.end is not None else s.tokenised
         first = self.frames - s.frames
-        self._spoken.append(Spoken(self._text.text[s.start : end], tuple(self._codes[first:])))
-        self._text.cursor = max(self._text.cursor, end)
-        self._said, self._current = end, None
+        s.end = s.tokenised if s.end is None else s.end
+        if self._guarded:
+            self._tell(s, first)
+        self._spoken.append(Spoken(self._text.between(s.start, s.end), tuple(self._codes[first:])))
+        self._text.cursor = max(self._text.cursor, s.end)
+        self._current = None
         self._settle()
 
     def _open(self, now: float) -> Segment | None:
@@ -169,60 +171,45 @@ class Utterance:
         )
         if span is None:
             return None
-        start, end = span
-        segment = Segment(
-            self.segments,
-            start,
-            end,
-            "full",
-            2 * self.slot + self.segments % 2,
-            list(self._opening),
-        )
-        segment.tokenised = start
+        segment = self._composer.make(self.segments, span, self._spoken, self._speaking())
         self.segments += 1
-        if end is None:
-            segment.layout = "stream"
-            first = self._next_id(segment)
-            assert first is not None, "a stream segment opens on a word"
-            segment.base += prompt.stream(self._means.config, first)
-        else:
-            self._write_prompt(segment, context=self._carries)
+        self._note_tokens(segment)
+        if s is not None:
+            self._tell(segment, -1)
         return segment
 
-    def _write_prompt(self, segment: Segment, context: bool) -> None:
-        """The full layout; with `context`, behind the last whole segments if the KV row has room
-        for them.
-        """
-        means, text = self._means, self._text.text[segment.start : segment.end]
-        past = self._carry() if context else None
-        if past is not None:
-            rows = prompt.carried(means.config, means.encode(past.text), means.encode(text), 0)
-            if len(self._opening) + len(rows) + past.expected + budget(text) <= means.positions:
-                segment.base, segment.carried = [*self._opening, *rows], past.codes
-                return
-        segment.base = [*self._opening, *prompt.full(means.config, means.encode(text.lstrip()))]
-        segment.carried, segment.prefilled = (), 0
+    def _restore(self, resume: Resume, now: float) -> None:
+        """Stand where the utterance stood before the segment that speaks again."""
+        replay = self.replay
+        self._text.restore(resume.said, resume.answered, replay.cursor, now)
+        self._passed = resume.chars
+        self._playback.restore(replay.frames / FRAMES_PER_SECOND, now)
+        self._spoken += replay.spoken
+        self._codes = replay.before
+        self.segments = replay.segments
+        self._guarded = replay.guarded
+        if replay.current:
+            self._draws = replay.current.draw
+            self._staged = self._again(replay.current)
 
-    def _carry(self) -> Carry | None:
+    def _again(self, told: history.Segment) -> Segment:
+        replay = self.replay
+        return self._composer.again(told, replay.ids, replay.offset, self._spoken, self._speaking())
+
+    def _speaking(self) -> Speaking | None:
         s = self._current
-        text = self._text.text[s.start : s.end] if s else ""
-        speaking = Speaking(text, self._codes, self.frames - s.frames) if s else None
-        return carry(self._spoken, speaking, self._means.policy.carry_seconds)
+        text = self._text.between(s.start, s.end) if s else ""
+        return Speaking(text, self._codes, self.frames - s.frames) if s else None
 
     def _begin(self, s: Segment) -> list[Prefill]:
         """The rest of the segment's prompt; it speaks from this step on."""
-        if (
-            s.carried
-            and s.length + budget(self._text.text[s.start : s.end]) > self._means.positions
-        ):
-            self._write_prompt(s, context=False)  # the carried segment ran longer than expected
-        self._events.append(
-            messages.Segment(
-                self.id, s.index, s.start, -1 if s.end is None else s.end, s.layout, self.frames
-            )
-        )
+        most = budget(self._text.between(s.start, s.end))
+        if s.carried and s.length + most > self._means.positions:
+            self._composer.write(s, None)  # the carried segment ran longer than expected
+        s.draw = self._draws
+        self._tell(s, self.frames)
         if s.end is not None:
-            self._events.append(Progress(self.id, s.end, self.frames))
+            self._progress(self._text.chars(s.end))
         return self._chunks(s, last=True)
 
     def _stage(self, now: float) -> list[Prefill]:
@@ -230,63 +217,77 @@ class Utterance:
         if self._current is None or self._current.end is None:
             return []
         if self._staged is None:
-            self._staged = self._open(now)
+            if told := self.replay.take_staged():
+                self._staged = self._again(told)
+            elif not self._decided:
+                self._staged = self._open(now)
         return self._chunks(self._staged, last=False) if self._staged else []
+
+    @property
+    def _decided(self) -> bool:
+        """What is decided here was decided before, and told."""
+        return self.replay.told and not self.replay.over
 
     def _half_said(self, s: Segment | None) -> bool:
         if s is None or s.end is None:
             return False
-        return s.frames >= STAGE_AT * FRAMES_PER_SECOND * speech_seconds(
-            self._text.text[s.start : s.end]
-        )
+        expected = FRAMES_PER_SECOND * speech_seconds(self._text.between(s.start, s.end))
+        return s.frames >= STAGE_AT * expected
 
     # Rows
 
     def _chunks(self, s: Segment, last: bool) -> list[Prefill]:
-        means = self._means
-        return s.chunks(
-            self.id, self.slot, means.chunk, means.config.tts_pad_token_id, self._draws, last
-        )
+        pad = self._means.config.tts_pad_token_id
+        forced = self.replay.forced
+        return s.chunks(self.id, self.slot, self._means.chunk, pad, last, forced)
 
     def _decode(self, s: Segment, text: int) -> Decode:
-        return Decode(
-            self.id, self.slot, s.kv_row, s.position, text, self._draws, s.draws < 2 or not s.fed
-        )
+        barred = s.draws < 2 or not s.fed or self._decided
+        at, forced = s.position, self.replay.forced
+        return Decode(self.id, self.slot, s.kv_row, at, text, self._draws, barred, forced)
 
     def _feed(self, s: Segment, now: float) -> int | None:
         """The text token of the next step; None: the segment is starved."""
         config = self._means.config
         if s.layout == "full" or s.eos_fed:
             return config.tts_pad_token_id
-        if s.end is None:
+        if s.end is None and not self._decided:
             starved = not s.ids and s.tokenised >= self._text.limit(s.start)
             s.end = self._text.close(s.start, s.tokenised, starved, now, self._playback.lead(now))
             if s.end is not None:
-                self._events.append(
-                    messages.Segment(self.id, s.index, s.start, s.end, s.layout, self.frames)
-                )
-        token = self._next_id(s)
+                self._tell(s, self.frames - s.frames)
+        token = self._composer.next_id(s)
+        self._note_tokens(s)
         if token is None and s.end is not None:
             s.eos_fed = True
             return config.tts_eos_token_id
+        if token is None and self._decided:
+            raise Refused("bad_message", UNFIT)
         return token
 
-    def _next_id(self, s: Segment) -> int | None:
-        """One id of the open segment's text, tokenised by pre-token, so that its end can still
-        move.
-        """
-        if not s.ids:
-            limit = self._text.limit(s.start) if s.end is None else s.end
-            rest = self._text.text[s.tokenised : limit]
-            if not rest:
-                return None
-            _, length = self._means.pretokens(rest)[0]
-            s.ids = self._means.encode(rest[:length])
-            s.tokenised += length
-            self._events.append(Progress(self.id, s.tokenised, self.frames))
-        return s.ids.pop(0)
+    def _note_tokens(self, s: Segment) -> None:
+        if self._composer.tokens:
+            self._events += self._composer.tokens
+            self._composer.tokens = []
+            self._progress(self._text.chars(s.tokenised))
 
-    def _starve(self, now: float) -> list[Prefill | Decode]:
+    def _tell(self, s: Segment, frame: int) -> None:
+        """`frame`: where it begins; -1: another still speaks."""
+        text, end = self._text, s.end
+        span = (text.chars(s.start), -1 if end is None else text.chars(end))
+        told = history.Segment(
+            *(self.id, s.index, *span, s.layout, frame, s.draw, s.past, s.start),
+            *(-1 if end is None else end, "" if end is None else text.between(s.start, end)),
+            self._guarded,
+        )
+        self._events.append(told)
+
+    def _progress(self, chars: int) -> None:
+        if chars > self._passed:
+            self._passed = chars
+            self._events.append(Progress(self.id, chars, self.frames))
+
+    def _starve(self, now: float) -> list[StepRow]:
         if self._starved_at is None:
             self._starved_at = now
         return []

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from engine.config import TalkerConfig
 from engine.models.attention import Brief, whole
-from engine.models.transformer import Transformer
+from engine.models.packed import packed
+from engine.models.recorded import Recorded
+from engine.models.transformer import Angles, Transformer
 
 Draw = Callable[[Tensor, int], Tensor]  # (logits [R, V] fp32, codebook) -> codes [R]
 
@@ -37,20 +40,37 @@ class CodePredictor(nn.Module):
         if talker.hidden_size != c.hidden_size:
             self.small_to_mtp_projection = nn.Linear(talker.hidden_size, c.hidden_size)
         self._tables: list[Tensor] | None = None
+        self._angles: list[Angles] = []  # of each pass
+        # What decodes: the first projection, the layers, the heads; no submodules: twins of ours.
+        self._decoder: tuple[nn.Module, nn.Module, list[nn.Module]] | None = None
+        self._passes: Sequence[Callable[..., Tensor]] = ()
 
     @torch.no_grad()
-    def fold(self, table0: nn.Embedding) -> None:
-        """Project the embedding tables once; equal to projecting each embedding, up to rounding."""
+    def fold(self, table0: nn.Embedding, int8: bool = False, record: bool = False) -> None:
+        """Project the embedding tables once; equal to projecting each embedding, up to rounding.
+        `int8`, `record`: see Talker.fold.
+        """
         tables = [table0, *list(self.model.codec_embedding)[:-1]]
         self._tables = [self.small_to_mtp_projection(t.weight) for t in tables]
+        self.model.fold()
+        places = torch.arange(self.config.num_code_groups, device=table0.weight.device)
+        self._angles = [self.model.angles(at) for at in (places[:2], *places[2:].split(1))]
+        parts = self.small_to_mtp_projection, self.model, list(self.lm_head)
+        if int8:
+            parts = packed(parts[0]), packed(parts[1]), [packed(head) for head in parts[2]]
+        self._decoder = parts
+        passes = [partial(self._logits, j) for j in range(len(self.lm_head))]
+        self._passes = passes
+        if record:
+            pairs = zip(passes, parts[2], strict=True)
+            self._passes = [Recorded(run, [parts[1], head]) for run, head in pairs]
 
     def forward(self, hidden: Tensor, codes: Tensor, table0: nn.Embedding) -> Tensor:
         """Teacher-forced: hidden [N, d], codes [N, q] -> logits [N, q - 1, V] of codes 1.."""
         tables = [table0, *list(self.model.codec_embedding)[:-1]]
         inputs = [hidden, *(table(codes[:, j]) for j, table in enumerate(tables))]
         x = self.small_to_mtp_projection(torch.stack(inputs, 1))
-        positions = torch.arange(x.shape[1], device=x.device)
-        out = self.model(x, positions, whole)
+        out = self.model(x, self.model.angles(torch.arange(x.shape[1], device=x.device)), whole)
         return torch.stack([head(out[:, j + 1]) for j, head in enumerate(self.lm_head)], 1)
 
     def complete(self, hidden: Tensor, codes0: Tensor, table0: nn.Embedding, draw: Draw) -> Tensor:
@@ -59,18 +79,24 @@ class CodePredictor(nn.Module):
         """
         if self._tables is None:
             self.fold(table0)
-        assert self._tables is not None
+        assert self._tables is not None and self._decoder is not None
         c, rows = self.config, len(hidden)
         shape = (c.num_hidden_layers, rows, c.num_key_value_heads, c.num_code_groups, c.head_dim)
-        attend = Brief(hidden.new_empty(shape), hidden.new_empty(shape))
-        positions = torch.arange(c.num_code_groups, device=hidden.device)
+        keys, values = hidden.new_empty(shape), hidden.new_empty(shape)
         codes = [codes0]
-        x = torch.stack([self.small_to_mtp_projection(hidden), self._tables[0][codes0]], 1)
-        for j, head in enumerate(self.lm_head):
-            at = positions[:2] if j == 0 else positions[j + 1 : j + 2]
-            out = self.model(x, at, attend)
-            attend.advance(len(at))
-            codes.append(draw(head(out[:, -1]).float(), j + 1))
+        x = torch.stack([self._decoder[0](hidden), self._tables[0][codes0]], 1)
+        for j, logits in enumerate(self._passes):
+            codes.append(draw(logits(x, keys, values), j + 1))
             if j + 1 < len(self._tables):
                 x = self._tables[j + 1][codes[-1]][:, None]
         return torch.stack(codes, 1)
+
+    def _logits(self, j: int, x: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """Pass j over x [R, 2 or 1, d] -> logits [R, V] fp32 of code j + 1; keys and values as in
+        Brief.
+        """
+        assert self._decoder is not None
+        _, model, heads = self._decoder
+        out = model(x, self._angles[j], Brief(keys, values, at=j + 1 if j else 0))
+        logits: Tensor = heads[j](out[:, -1])
+        return logits.float()

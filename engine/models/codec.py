@@ -6,6 +6,8 @@ Offline and streaming are the same forward; only the state differs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -14,6 +16,7 @@ from engine.config import CodecConfig
 from engine.models.convolution import CausalConv, CausalTransposedConv, SnakeBeta
 from engine.models.pre_transformer import PreTransformer
 from engine.models.quantizer import Quantizer
+from engine.models.recorded import Recorded
 from engine.models.streaming import DILATIONS, CodecState, Stream
 
 
@@ -83,12 +86,19 @@ class Codec(nn.Module):
         blocks = [DecoderBlock(widths[i], widths[i + 1], r) for i, r in enumerate(c.upsample_rates)]
         first, last = CausalConv(c.latent_dim, widths[0], 7), CausalConv(widths[-1], 1, 7)
         self.decoder = nn.ModuleList([first, *blocks, SnakeBeta(widths[-1]), last])
+        self._run: Callable[..., Tensor] = self._one
 
-    def fold(self) -> None:
-        """Work out what inference need not work out again. Training must not call it."""
+    def fold(self, record: bool = False) -> None:
+        """Work out what inference need not work out again; `record`, on a CPU alone, replays a
+        stream's calls without Python. Training must not call it.
+        """
+        self._run = Recorded(self._one, [*self.children()]) if record else self._one
         for module in self.modules():
             if isinstance(module, CausalConv | CausalTransposedConv | SnakeBeta | Quantizer):
                 module.fold()
+            elif isinstance(module, nn.Linear) and module.weight.device.type == "cpu":
+                # in memory as its transpose, in which a short row's product takes half the time
+                module.weight.data = module.weight.data.T.contiguous().T
 
     def latents(self, codes: Tensor) -> Tensor:
         """Codes [R, q, T] -> [R, codebook_dim, T]."""
@@ -107,10 +117,15 @@ class Codec(nn.Module):
         if rows.device.type != "cpu":
             return self._synthesize(latents, Stream(state, rows), past)
         # Row by row: a matrix product's last bits depend on how many rows it has.
-        each = zip(latents.split(1), rows.tolist(), strict=True)
-        return torch.cat(
-            [self._synthesize(x, Stream(state, slice(r, r + 1)), past) for x, r in each]
-        )
+        each = [(x, state.row(r)) for x, r in zip(latents.split(1), rows.tolist(), strict=True)]
+        return torch.cat([self._run(x, s.keys, s.values, s.positions, *s.tails) for x, s in each])
+
+    def _one(
+        self, latents: Tensor, keys: Tensor, values: Tensor, positions: Tensor, *tails: Tensor
+    ) -> Tensor:
+        """One row, and its state's tensors."""
+        stream = Stream(CodecState(list(tails), keys, values, positions), slice(None))
+        return self._synthesize(latents, stream, self.config.sliding_window - 1)
 
     def _synthesize(self, latents: Tensor, stream: Stream, past: int) -> Tensor:
         x = self.pre_conv(latents, stream).transpose(1, 2)

@@ -8,7 +8,8 @@ input.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import ceil
 
 import torch
 from torch import Tensor
@@ -32,6 +33,20 @@ def tail_shapes(c: CodecConfig) -> Iterator[tuple[int, int]]:
     yield c.decoder_dim >> len(c.upsample_rates), 6
 
 
+def reach(c: CodecConfig) -> int:
+    """Frames behind which the codec remembers nothing of a stream's beginning."""
+    convolutions, ratio = 0, 1.0
+    rates = [1.0, *(ratio := ratio * r for r in c.upsampling_ratios)]
+    rates.append(rates[-1])
+    for r in c.upsample_rates:
+        rates += [ratio, *[ratio * r] * len(DILATIONS)]
+        ratio *= r
+    rates.append(ratio)
+    for rate, (_, inputs) in zip(rates, tail_shapes(c), strict=True):
+        convolutions += ceil(inputs / rate)
+    return convolutions + c.num_hidden_layers * (c.sliding_window - 1)
+
+
 @dataclass
 class CodecState:
     """Tensors of [slots + 1, ...]; the last slot is scratch."""
@@ -40,6 +55,7 @@ class CodecState:
     keys: Tensor  # [slots + 1, layers, kv heads, window - 1, head dim]: behind RoPE, newest last
     values: Tensor
     positions: Tensor  # [slots + 1] int64: frames so far
+    _views: dict[int, CodecState] = field(default_factory=dict, repr=False)
 
     @classmethod
     def allocate(
@@ -53,6 +69,16 @@ class CodecState:
             torch.zeros(kv, device=device, dtype=dtype),
             torch.zeros(n, dtype=torch.int64, device=device),
         )
+
+    def row(self, slot: int) -> CodecState:
+        """Views of one slot, every tensor [1, ...]."""
+        views = self._views.get(slot)
+        if views is None:
+            one = slice(slot, slot + 1)
+            tails = [tail[one] for tail in self.tails]
+            views = CodecState(tails, self.keys[one], self.values[one], self.positions[one])
+            self._views[slot] = views
+        return views
 
     def reset(self, slots: Sequence[int]) -> None:
         """These slots start at silence."""

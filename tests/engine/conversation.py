@@ -11,7 +11,7 @@ from engine.config import ModelConfig
 from engine.engine import sentences
 from engine.guards import FRAMES_PER_SECOND
 from engine.means import Means
-from engine.messages import Audio, Command, End, Event, Segment, Speak, Text
+from engine.messages import Audio, Command, End, Event, Failed, Segment, Speak, Text
 from engine.plan import Decode, Made, Plan
 from engine.scheduler import Scheduler
 from engine.segments import SegmentPolicy
@@ -55,6 +55,7 @@ class Conversation:
     shared: Means = field(default_factory=means)
     endless: bool = False  # the talker never draws EOS
     level: float = 0.1
+    mistakes: bool = False  # utterances may fail as `internal`
     events: list[tuple[float, Event]] = field(default_factory=list)
     plans: list[tuple[float, Plan]] = field(default_factory=list)
 
@@ -85,7 +86,7 @@ class Conversation:
 
     def segments(self, utterance: int = 1) -> list[str]:
         """The text of each segment, as last reported."""
-        ends = {e.index: (e.start, e.end) for _, e in self.of(Segment, utterance)}
+        ends = {e.index: (e.first, e.last) for _, e in self.of(Segment, utterance)}
         return [self.texts[utterance].strip()[a:b] for a, b in ends.values()]
 
     def gaps(self, utterance: int = 1) -> list[float]:
@@ -105,7 +106,10 @@ class Conversation:
         self._note(now)
 
     def _note(self, now: float) -> None:
-        self.events += [(now, e) for e in self.scheduler.events()]
+        events = self.scheduler.events()
+        wrong = [e for e in events if isinstance(e, Failed) and e.code == "internal"]
+        assert self.mistakes or not wrong, wrong
+        self.events += [(now, e) for e in events]
 
     def _make(self, row: object) -> Made:
         assert hasattr(row, "utterance")
@@ -118,15 +122,16 @@ class Conversation:
                 return Made(True, b"", b"", 0.0)
         self._spoken[utterance] += 1
         self._made += 1
-        return Made(False, self._made.to_bytes(4, "little"), b"pcm", self.level)
+        codes = getattr(row, "forced", b"") or (self._made % 64).to_bytes(2, "little") * 4
+        return Made(False, codes, b"pcm", self.level)
 
     def _length(self, utterance: int) -> int | None:
         """Natural frames of the segment that speaks; None while its end is open."""
-        last = self.of(Segment, utterance)[-1][1]
-        assert isinstance(last, Segment)
+        told = [e for _, e in self.of(Segment, utterance) if isinstance(e, Segment)]
+        last = [e for e in told if e.frame >= 0][-1]
         if last.end < 0:
             return None
-        text = self.texts[utterance].strip()[last.start : last.end]
+        text = self.scheduler._running[utterance]._text.between(last.first, last.last)
         return round(speech_seconds(text) * FRAMES_PER_SECOND)
 
 

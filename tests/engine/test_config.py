@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from engine.checkpoint import EMBEDDED
 from engine.config import CodecConfig, ConfigError, ModelConfig
 from engine.messages import Sampling
 from tests.engine.tiny import codec_json, config_json, control, write_configs
@@ -72,6 +73,29 @@ def test_generation_is_the_models_own_wish(tmp_path: Path) -> None:
     generation = ModelConfig.read(tmp_path).generation
     assert generation.talker == Sampling(True, 0.5, 7, 1.0, 1.2)
     assert generation.predictor == Sampling(False, 1.0, 50, 0.8, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("top_p", 1.5, "top_p is 1.5, not from 0.0 to 1.0"),
+        ("subtalker_top_k", 4096, "subtalker_top_k is 4096, not from 0 to 2048"),
+        ("top_k", 1.5, "top_k is 1.5, not a whole number"),
+        ("temperature", 0, "temperature is 0, not from 0.01 to 2.0"),
+    ],
+)
+def test_a_wish_that_no_client_may_have_is_told(
+    tmp_path: Path, name: str, value: float, told: str
+) -> None:
+    write_configs(tmp_path, config_json(), codec_json())
+    (tmp_path / "generation_config.json").write_text(json.dumps({name: value}))
+    with pytest.raises(ConfigError, match=rf"^generation_config\.json: {told}$"):
+        ModelConfig.read(tmp_path)
+
+
+def test_the_embedded_voice_wants_its_numbers_spelled(tmp_path: Path) -> None:
+    assert ModelConfig.read(EMBEDDED).generation.spell_numbers
+    assert not read(tmp_path, "1b7-voice_design").generation.spell_numbers
 
 
 def test_without_a_generation_file_the_defaults_hold(tmp_path: Path) -> None:

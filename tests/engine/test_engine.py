@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from engine import checkpoint
 from engine.config import EngineConfig
 from engine.engine import Engine
 from engine.messages import (
+    PREDICTOR_RANGES,
+    TALKER_RANGES,
     Audio,
     Cancel,
     Command,
@@ -24,6 +27,7 @@ from engine.messages import (
     Started,
     Text,
 )
+from engine.models import packed
 from tests.engine.tiny import config_json, write_checkpoint
 
 CODEBOOKS = config_json()["talker_config"]["num_code_groups"]
@@ -35,6 +39,16 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> checkpoint.Loaded:
     folder: Path = tmp_path_factory.mktemp("tiny")
     write_checkpoint(folder, seed=1)
     return checkpoint.load(str(folder), "cpu", lambda line: None)
+
+
+@pytest.fixture(scope="module", params=["full", "auto"])
+def by_weights(
+    request: pytest.FixtureRequest, loaded: checkpoint.Loaded
+) -> Iterator[checkpoint.Loaded]:
+    """With full weights, and with those that the gateway takes on this machine."""
+    loaded.talker.fold(int8=request.param == "auto" and packed.supported())
+    yield loaded
+    loaded.talker.fold()
 
 
 @pytest.fixture
@@ -91,8 +105,9 @@ def test_one_seed_is_one_audio_and_another_seed_another(loaded: checkpoint.Loade
 
 
 @pytest.mark.parametrize("layout", ["full", "stream"])
-def test_company_never_changes_an_utterance(loaded: checkpoint.Loaded, layout: str) -> None:
+def test_company_never_changes_an_utterance(by_weights: checkpoint.Loaded, layout: str) -> None:
     """F6: alone, and with others that join and leave at odd steps: the same codes and samples."""
+    loaded = by_weights
     alone = run(make(loaded), {0: [speak(1, layout=layout)]})
     says: dict[int, list[Command]] = {
         0: [speak(2, 5, max_frames=9), speak(1, layout=layout)],
@@ -107,8 +122,9 @@ def test_company_never_changes_an_utterance(loaded: checkpoint.Loaded, layout: s
     assert len(codes(alone, 1)) > 30
 
 
-def test_segments_joined_beside_others_are_the_same_too(loaded: checkpoint.Loaded) -> None:
+def test_segments_joined_beside_others_are_the_same_too(by_weights: checkpoint.Loaded) -> None:
     """Carried context, staged prefill and joins do not depend on company either."""
+    loaded = by_weights
     long = speak(1, text=TEXT * 6, max_frames=900)
     alone = run(make(loaded), {0: [long]})
     crowd = run(
@@ -129,6 +145,24 @@ def test_slot_reuse_leaves_nothing_behind(loaded: checkpoint.Loaded) -> None:
 def test_greedy_ignores_the_seed(loaded: checkpoint.Loaded) -> None:
     greedy = Sampling(greedy=True)
     a = run(make(loaded), {0: [speak(1, 1, talker=greedy, predictor=greedy)]})
+    b = run(make(loaded), {0: [speak(1, 2, talker=greedy, predictor=greedy)]})
+    assert codes(a, 1) == codes(b, 1)
+
+
+@pytest.mark.parametrize("end", [0, 1])
+@pytest.mark.parametrize("name", TALKER_RANGES)
+def test_every_end_of_every_range_is_speech(engine: Engine, name: str, end: int) -> None:
+    talker = replace(Sampling(), **{name: TALKER_RANGES[name][end]})
+    predictor = replace(Sampling(), **{name: PREDICTOR_RANGES.get(name, (1, 1))[end]})
+    says: list[Command] = [speak(1, talker=talker, max_frames=4)]
+    says += [speak(2, predictor=predictor, max_frames=4), speak(3, max_frames=4)]
+    events = run(engine, {0: says})
+    assert [len(codes(events, n)) for n in (1, 2, 3)] == [4, 4, 4]
+
+
+def test_top_p_0_is_the_likeliest_code(loaded: checkpoint.Loaded) -> None:
+    least, greedy = Sampling(top_p=0), Sampling(greedy=True)
+    a = run(make(loaded), {0: [speak(1, 1, talker=least, predictor=least)]})
     b = run(make(loaded), {0: [speak(1, 2, talker=greedy, predictor=greedy)]})
     assert codes(a, 1) == codes(b, 1)
 
@@ -160,6 +194,27 @@ def test_an_unknown_speaker_or_language_fails_alone(engine: Engine) -> None:
     events = run(engine, {0: [speak(1, language="klingon"), speak(2)]})
     (failed,) = [e for e in events if isinstance(e, Failed)]
     assert (failed.utterance, failed.code) == (1, "unsupported")
+    assert len(codes(events, 2)) > 30
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Hi " + "😀" * 4000 + " world.", "Hi " + "—" * 10000 + " world.", "x" * 32768, "天" * 2000],
+)
+def test_no_text_outgrows_a_kv_row(engine: Engine, text: str) -> None:
+    says: list[Command] = [speak(1, text=text, max_frames=240), speak(2)]
+    events = run(engine, {0: says})
+    assert not [e for e in events if isinstance(e, Failed)]
+    assert {e.utterance for e in events if isinstance(e, Finished)} == {1, 2}
+    assert len(codes(events, 1)) > 50
+
+
+@pytest.mark.parametrize("description", ["x" * 4096, "天" * 1365, "😀" * 1024])
+def test_a_description_outgrows_a_kv_row_alone(engine: Engine, description: str) -> None:
+    says: list[Command] = [Speak(1, description, 7, text=TEXT, ended=True), speak(2)]
+    events = run(engine, {0: says})
+    (failed,) = [e for e in events if isinstance(e, Failed)]
+    assert (failed.utterance, failed.code) == (1, "too_large")
     assert len(codes(events, 2)) > 30
 
 

@@ -58,7 +58,8 @@ def oracle(
     if s.top_p < 1:
         weights = [math.exp(scores[i] - scores[order[0]]) for i in order]
         held = list(accumulate(weights, initial=0.0))  # before each, and the whole
-        order = [i for i, before in zip(order, held, strict=False) if before < s.top_p * held[-1]]
+        mass = s.top_p * held[-1]
+        order = order[:1] + [i for i, h in zip(order[1:], held[1:], strict=False) if h < mass]
     best_score, best_id = -math.inf, -1
     for i in sorted(order):
         score = scores[i] - math.log(-math.log(oracle_number(*name, i)))
@@ -109,7 +110,7 @@ def settings(r: np.random.Generator, vocab: int) -> Sampling:
         greedy=bool(r.random() < 0.15),
         temperature=float(r.choice(temperatures)),
         top_k=int(r.choice([0, 1, 2, 7, 50, vocab - 1, vocab, vocab + 9])),
-        top_p=float(r.choice([0.01, 0.25, 0.5, 0.9, 0.999, 1.0, 1.0, 1.0, r.uniform(0.01, 1)])),
+        top_p=float(r.choice([0.0, 0.01, 0.25, 0.5, 0.9, 0.999, 1.0, 1.0, 1.0, r.uniform(0, 1)])),
         repetition_penalty=float(r.choice([0.1, 0.5, 1.0, 1.05, 2.0])),
     )
 
@@ -233,7 +234,7 @@ def test_a_slot_forgets_its_former_settings(form: Draw) -> None:
     [
         Sampling(temperature=0),
         Sampling(top_k=-1),
-        Sampling(top_p=0),
+        Sampling(top_p=-0.1),
         Sampling(top_p=1.1),
         Sampling(repetition_penalty=0),
     ],

@@ -18,6 +18,7 @@ from engine.messages import (
     Speak,
     Started,
     Text,
+    Voice,
 )
 from engine.text import speech_seconds
 from tests.engine.conversation import FRAME, Conversation, means, spoken, typed
@@ -49,11 +50,13 @@ def test_incremental_text_speaks_from_the_second_word_and_closes_at_the_sentence
     c = Conversation(spoken("Well, here we are. Now the next one comes.", 0.05)).run(10)
     first_audio = c.of(Audio)[0][0]
     assert first_audio < 0.2  # two words and the start of the third
-    assert [e.layout for _, e in c.of(Segment)] == [
-        "stream",
-        "stream",
-        "full",
-    ]  # opened, closed, next
+    told = [(e.layout, e.last < 0, e.frame < 0) for _, e in c.of(Segment)]
+    assert told == [
+        ("stream", True, False),  # opened
+        ("stream", False, False),  # closed
+        ("full", False, True),  # staged
+        ("full", False, False),
+    ]
     assert c.segments() == ["Well, here we are.", " Now the next one comes."]
     assert c.gaps() == []
     assert finished(c).reason == "eos"
@@ -276,13 +279,13 @@ def test_max_frames_ends_with_length() -> None:
 
 
 def test_continues_carries_the_earlier_utterance() -> None:
-    says = [
-        (0.0, Speak(1, "v", 7, text="Hello there, my friend.", ended=True)),
-        (5.0, Speak(2, "v", 7, text="How are you?", ended=True, continues=1)),
-    ]
-    c = Conversation(says).run(10)
+    frames = [bytes([n]) + bytes(7) for n in range(20)]
+    voice = Voice("Hello there, my friend.", b"".join(frames))
+    speak = Speak(2, "v", 7, text="How are you?", ended=True, voice=voice)
+    c = Conversation([(0.0, speak)]).run(10)
     prompt = [x for _, p in c.plans for x in p.prefills if x.utterance == 2]
-    assert [code for x in prompt for code in x.carried] == [e.codes for _, e in c.of(Audio, 1)]
+    assert [code for x in prompt for code in x.carried] == frames
+    assert [e.carried for _, e in c.of(Segment, 2)] == [1]
 
 
 def test_slots_come_back_after_a_storm() -> None:

@@ -19,6 +19,7 @@ SAMPLES = [
     "👩\u200d👩\u200d👧 family 👍🏽 flag 🇩🇪 done",
     "\u1112\u1161\u11ab\u1100\u1173\u11af 한국어 text",
     "  leading and trailing  \n\nnew\r\nlines\t tabs ",
+    "whitespace of two pre-tokens at the end\n\t",
     "<|im_end|>\n<tts_pad> is plain text <|endoftext|>",
     "snake_case C# 5 > 3 'tis rock'n'roll I'LL you'Re",
     "हिन्दी में पाठ और ไทย",

@@ -112,6 +112,32 @@ def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
         Tokenizer.load(tmp_path)
 
 
+@pytest.mark.parametrize("lost", ["Z", "Ġ", "ÿ"])
+def test_a_vocabulary_without_one_of_the_bytes_is_refused(tmp_path: Path, lost: str) -> None:
+    """Text of that byte would have no ids."""
+    copy(tmp_path)
+    vocab = json.loads((GOLDEN / "vocab.json").read_text())
+    merges = (GOLDEN / "merges.txt").read_text().splitlines(keepends=True)
+    del vocab[lost]
+    (tmp_path / "vocab.json").write_text(json.dumps(vocab))
+    (tmp_path / "merges.txt").write_text("".join(m for m in merges if lost not in m))
+    with pytest.raises(ValueError, match=f"lacks 1 of the 256 bytes.*{lost}"):
+        Tokenizer.load(tmp_path)
+
+
+def test_size_counts_up_to_the_greatest_id(tmp_path: Path) -> None:
+    """Holes and high ids: what must fit the talker's table is the id."""
+    copy(tmp_path)
+    vocab = json.loads((GOLDEN / "vocab.json").read_text())
+    (tmp_path / "vocab.json").write_text(json.dumps(vocab | {"ZZZZ": 5000}))
+    assert Tokenizer.load(tmp_path).vocab_size == 5001
+
+
+def copy(folder: Path) -> None:
+    for path in GOLDEN.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+
+
 @pytest.mark.parametrize(
     ("name", "content"),
     [
@@ -123,8 +149,7 @@ def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
     ],
 )
 def test_a_broken_file_is_named(tmp_path: Path, name: str, content: str) -> None:
-    for path in GOLDEN.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
+    copy(tmp_path)
     (tmp_path / name).write_text(content)
     with pytest.raises(ValueError, match=name):
         Tokenizer.load(tmp_path)

@@ -12,7 +12,7 @@ from engine import prompt
 from engine.checkpoint import Loaded
 from engine.config import EngineConfig
 from engine.messages import Sampling, Speak
-from engine.plan import Decode, Made, Plan, Prefill
+from engine.plan import Decode, Made, Plan, Prefill, Reset
 from engine.prompt import Row
 from engine.runner import Runner
 from engine.tokenizer import Tokenizer
@@ -80,7 +80,7 @@ def speak(loaded: Loaded, cases: Sequence[Case], layout: str, frames: int) -> li
     runner = Runner(loaded, EngineConfig(slots=len(cases), positions=512))
     speakers = [Speaker(loaded, case, layout, slot) for slot, case in enumerate(cases)]
     opening = Speak(0, "", seed=0, talker=TALKER, predictor=PREDICTOR)
-    resets = tuple((s.slot, opening) for s in speakers)
+    resets = tuple(Reset(s.slot, opening) for s in speakers)
     while True:
         running = [s for s in speakers if not s.ended and len(s.made) < frames]
         if not running:
