@@ -13,7 +13,7 @@ ABSENT := $(if $(CHROMIUM),,browser) $(if $(DESK),,desk)
 SAY_ABSENT = @$(if $(strip $(ABSENT)),echo "*** NOT RUN HERE: $(strip $(ABSENT)) TESTS. They need (Debian): apt install $(if $(CHROMIUM),,chromium) $(if $(DESK),,pulseaudio pulseaudio-utils libasound2-plugins libportaudio2) ***" >&2,true)
 
 .DEFAULT_GOAL := help
-.PHONY: help run test setup parity style types test-browser test-parity test-slow test-gpu bench serve-free pins clean
+.PHONY: help run test setup parity style types test-browser test-parity test-slow test-gpu bench load serve-free pins clean
 
 help: ## show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1\t\2/' | expand -t 16
@@ -59,6 +59,9 @@ test-gpu: setup ## the tests that need an NVIDIA GPU
 
 bench: setup ## frame time, first audio, streams: engine/bench.py
 	$(BIN)/python -m engine.bench $(ARGS)
+
+load: setup ## clients that come, speak and leave, and what they heard: gateway/bench
+	$(BIN)/python -m gateway.bench $(ARGS)
 
 serve-free: setup ## the gateway on any free port, which it prints
 	$(BIN)/vivavoce serve --port 0

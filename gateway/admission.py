@@ -1,18 +1,22 @@
-"""Who may come in and who may speak now: keys, origins, load. PURE."""
+"""Which pages may come in, and who may speak now. PURE."""
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import ipaddress
 from collections.abc import Iterable
-from dataclasses import dataclass
-from urllib.parse import urlsplit
+from dataclasses import dataclass, field
+from urllib.parse import SplitResult, urlsplit
 
 from .config import Limits, is_loopback
 from .errors import Refusal
+from .keys import Visitor
+from .line import Line
+from .protocol import Speak
 
-RETRY_MS = 1_000  # a slot comes free within seconds; clients add their own jitter
+RETRY_MS = 1_000  # for what passes within seconds; clients add their own jitter
+
+_PORTS = {"http": 80, "https": 443}
+_LOCAL = (".local", ".internal", ".home.arpa")  # never in public DNS (RFC 6762, ICANN, RFC 8375)
 
 
 @dataclass
@@ -23,65 +27,39 @@ class Load:
     queue: int = 0
     live: int = 0  # utterances, speaking or waiting
     ready: bool = False  # an engine has spoken a frame and is alive
+    reviving: bool = False  # or the next one will soon: utterances may wait for it
     draining: bool = False
+    line: Line = field(default_factory=Line)
 
 
-def admit(load: Load, name: str, mine: int, limits: Limits) -> None:
-    """Raise the Refusal that keeps the utterance `name` out; `mine` others are the connection's."""
+def admit(
+    load: Load, limits: Limits, mine: int, visitor: Visitor, speak: Speak, now: float
+) -> None:
+    """Raise the Refusal that keeps an utterance out; `mine` others are the connection's."""
+    name = speak.utterance
     if load.draining:
         text = "the server is shutting down"
         raise Refusal("draining", text, utterance=name, retry_ms=RETRY_MS)
     if mine >= limits.utterances:
         text = f"the connection has {mine} live utterances, as many as utterances allows"
         raise Refusal("too_many", text, utterance=name, limit="utterances")
-    if not load.ready:
+    if not (load.ready or load.reviving):
         text = "the engine is starting"
         raise Refusal("busy", text, utterance=name, retry_ms=2 * RETRY_MS)
-    if load.live >= load.slots + load.queue:
+    if load.live >= load.slots + load.queue and not load.line.yields(visitor.share):
         text = f"all {load.slots} slots and {load.queue} places in the queue are taken"
-        raise Refusal("busy", text, utterance=name, retry_ms=RETRY_MS)
+        raise Refusal("busy", text, utterance=name, retry_ms=load.line.retry_ms())
+    visitor.open(name, len(speak.text), load.line.live(visitor.share), now)
 
 
-class Keys:
-    """SHA-256 digests of the keys that open the door; none: the door is open."""
-
-    def __init__(self, digests: Iterable[bytes]) -> None:
-        self._digests = tuple(digests)
-
-    @property
-    def needed(self) -> bool:
-        return bool(self._digests)
-
-    def accept(self, token: str) -> bool:
-        """Compares with every key, in time that tells nothing of any."""
-        digest = hashlib.sha256(token.encode()).digest()
-        found = [hmac.compare_digest(digest, known) for known in self._digests]
-        return any(found) or not self._digests
-
-
-def digests(lines: Iterable[str]) -> frozenset[bytes]:
-    """Keys, one a line: plain, or `sha256:` and 64 hex digits; `#` opens a comment."""
-    found = set()
-    for line in lines:
-        key = line.strip()
-        if not key or key.startswith("#"):
-            continue
-        if key.startswith("sha256:"):
-            digest = bytes.fromhex(key.removeprefix("sha256:"))
-            if len(digest) != 32:
-                raise ValueError("sha256: needs 64 hex digits")
-            found.add(digest)
-        else:
-            found.add(hashlib.sha256(key.encode()).digest())
-    return frozenset(found)
-
-
-def origin_allowed(origin: str | None, host: str, allowed: Iterable[str], loopback: bool) -> bool:
+def origin_allowed(
+    origin: str | None, host: str, allowed: Iterable[str], strict: bool, scheme: str = ""
+) -> bool:
     """Whether a browser page from `origin` may speak here; no origin is no browser.
 
-    `host` is the request's Host header. On a loopback address a name that is not this machine's is
-    refused even when both agree, or a page elsewhere could point its own name at us (DNS
-    rebinding).
+    `host` is the request's Host header, `scheme` that of the page as far as we know. `strict`
+    refuses a name that public DNS may hold even when both agree, or a page elsewhere could point
+    its own name at us (DNS rebinding).
     """
     if origin is None:
         return True
@@ -89,13 +67,24 @@ def origin_allowed(origin: str | None, host: str, allowed: Iterable[str], loopba
         return True
     try:
         parts = urlsplit(origin)
-        if parts.scheme not in ("http", "https") or not parts.netloc:
+        if "@" in origin + host or parts.path:
             return False
-        same = parts.netloc.lower() == host.lower()
-        name = urlsplit(f"//{host}").hostname or ""
+        ours = urlsplit(f"{parts.scheme}://{host}")
+        same = bool(parts.hostname) and _place(parts) == _place(ours)
     except ValueError:
         return False
-    return same and (not loopback or is_loopback(name) or _is_address(name))
+    if parts.scheme not in _PORTS or (scheme and parts.scheme != scheme) or not same:
+        return False
+    return not strict or _is_private(ours.hostname or "")
+
+
+def _place(url: SplitResult) -> tuple[str | None, int | None]:
+    return url.hostname, url.port or _PORTS.get(url.scheme)
+
+
+def _is_private(name: str) -> bool:
+    """Whether nobody elsewhere can give `name` an address: it is one, or not in public DNS."""
+    return is_loopback(name) or _is_address(name) or "." not in name or name.endswith(_LOCAL)
 
 
 def _is_address(name: str) -> bool:

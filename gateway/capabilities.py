@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from engine.messages import PREDICTOR_RANGES as PREDICTOR_RANGES
+from engine.messages import TALKER_RANGES as TALKER_RANGES
 from engine.messages import Ready, Sampling
 
 from .audio import ENCODINGS
@@ -14,15 +17,6 @@ PROTOCOL = "vivavoce.v1"
 SUBPROTOCOLS = ("vivavoce.v1.msgpack", "vivavoce.v1.json")
 FRAME_RATE = 12.5  # codec frames a second (model.md section 1)
 MAX_SEED = 2**53 - 1  # what a JavaScript number holds exactly
-
-# Ranges of seed-features.md E7, both ends included.
-TALKER_RANGES = {
-    "temperature": (0.01, 2.0),
-    "top_k": (0, 3072),
-    "top_p": (0.0, 1.0),
-    "repetition_penalty": (0.1, 2.0),
-}
-PREDICTOR_RANGES = {"temperature": (0.01, 2.0), "top_k": (0, 2048), "top_p": (0.0, 1.0)}
 
 VOICES = {"voice_design": "design", "custom_voice": "speaker", "base": "clone"}
 
@@ -41,6 +35,7 @@ class Capabilities:
     talker: Sampling
     predictor: Sampling
     limits: Limits
+    spell_numbers: bool = False  # before the engine gets them
 
     @classmethod
     def of(cls, ready: Ready, limits: Limits) -> Capabilities:
@@ -57,6 +52,7 @@ class Capabilities:
             talker=ready.talker,
             predictor=ready.predictor,
             limits=limits,
+            spell_numbers=ready.spell_numbers,
         )
 
     @property
@@ -80,8 +76,11 @@ class Capabilities:
             facts["speakers"] = list(self.speakers)
         return facts
 
-    def ready(self, session: str) -> dict[str, Any]:
-        return {"type": "ready", "session": session} | self.facts()
+    def ready(self, session: str, limits: Mapping[str, int]) -> dict[str, Any]:
+        """The first message; `limits` are the key's own."""
+        ready = {"type": "ready", "session": session} | self.facts()
+        ready["limits"] |= limits
+        return ready
 
     def report(self) -> dict[str, Any]:
         """The body of GET /v1/capabilities."""
@@ -97,5 +96,5 @@ class Capabilities:
             "pace": ["live", "fast"],
             "layout": ["auto", "stream", "full"],
             "carry": ["context", "none"],
-            "clean": ["auto"],
+            "clean": ["auto", "off"],
         }

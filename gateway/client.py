@@ -12,30 +12,33 @@ which nothing was heard yet; their text is sent again.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import itertools
 import logging
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from ssl import SSLContext, SSLError
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgpack
 from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.client import connect as open_socket
-from websockets.exceptions import ConnectionClosed, InvalidHandshake
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 from websockets.protocol import State
 from websockets.typing import Subprotocol
 
+from .config import is_loopback
 from .listener import Text, Utterance
 from .speech import Audio, Done, Speech, SpeechError
+from .urls import speech_url
 
 __all__ = ["Audio", "Client", "Done", "Speech", "SpeechError", "Utterance", "connect", "speak"]
 
 log = logging.getLogger("vivavoce.client")
 
+Trust = SSLContext | None  # whose certificate is believed; None: whom this machine trusts
 URL = "ws://127.0.0.1:8000/v1/speech"
 SUBPROTOCOL = Subprotocol("vivavoce.v1.msgpack")
 HELLO = {"type": "hello", "client": "vivavoce-python"}
@@ -48,14 +51,15 @@ PASSING = ("busy", "draining", "connection_lost")  # refusals of a connection th
 
 @asynccontextmanager
 async def connect(
-    url: str = URL, *, token: str | None = None, backlog: float = 60.0
+    url: str = URL, *, token: str | None = None, backlog: float = 60.0, tls: Trust = None
 ) -> AsyncIterator[Client]:
-    """A client connected to `url`; closed with the block, which cancels what still speaks.
+    """A client connected to `url` or HOST:PORT; closed with the block, which cancels what speaks.
 
-    `token` is the server's key. `backlog`: seconds of audio an utterance may hold unread. Raises
-    SpeechError when the server refuses and OSError when nothing listens.
+    `token` is the server's key. `backlog`: seconds of audio an utterance may hold unread. `tls`:
+    whom to trust at a wss:// URL, by default whom this machine trusts. Raises SpeechError when the
+    server refuses and OSError when nothing listens.
     """
-    client = Client(url, token=token, backlog=backlog)
+    client = Client(url, token=token, backlog=backlog, tls=tls)
     await client.open()
     try:
         yield client
@@ -64,8 +68,11 @@ async def connect(
 
 
 class Client:
-    def __init__(self, url: str = URL, *, token: str | None = None, backlog: float = 60.0) -> None:
-        self.url = url
+    def __init__(
+        self, url: str = URL, *, token: str | None = None, backlog: float = 60.0, tls: Trust = None
+    ) -> None:
+        self.url = speech_url(url)
+        self._tls: dict[str, Any] = {} if tls is None else {"ssl": tls}
         self.server: dict[str, Any] = {}  # the fields of `ready`
         self._token = token
         self._backlog = backlog
@@ -99,10 +106,18 @@ class Client:
                     compression=None,
                     open_timeout=OPEN_SECONDS,
                     ping_timeout=PING_TIMEOUT,
-                    proxy=None if _is_local(self.url) else True,
+                    proxy=None if is_loopback(urlsplit(self.url).hostname or "") else True,
+                    **self._tls,
                 )
-            except InvalidHandshake as error:
+            except InvalidStatus as error:
+                status = error.response.status_code
+                code = "busy" if status in (429, 502, 503, 504) else "refused"
+                text = f"no speech socket at {self.url}: HTTP status {status}"
+                raise SpeechError(code, text) from error
+            except (WebSocketException, ValueError, SSLError) as error:
                 raise SpeechError("refused", f"no speech socket at {self.url}: {error}") from error
+            except OSError as error:
+                raise OSError(error.errno, f"nothing answers at {self.url}") from error
             self._fatal = None
             try:
                 async with asyncio.timeout(OPEN_SECONDS):
@@ -149,7 +164,8 @@ class Client:
         `voice` is a description, or the protocol's map (`{"speaker": ...}`). `text` is all of it,
         or an async iterator of pieces that is read while audio comes, or None: `send` and `end`
         then say it. `pace`: live (paced by playback) or fast (for files). `continues`: an earlier
-        utterance of this connection whose voice goes on. `fields`: more of the protocol's `speak`.
+        utterance of this connection whose voice goes on. `fields`: more of the protocol's `speak`,
+        as `clean="off"`.
         """
         await self.open()
         name = f"u{next(self._names)}"
@@ -245,6 +261,9 @@ class Client:
     def _receive(self, message: dict[str, Any]) -> None:
         utterance = self._live.get(message.get("utterance") or "")
         if utterance is not None:
+            going = message.get("code") == "draining" or message.get("reason") == "error"
+            if going and utterance.replayable:  # the close that follows lets it begin again
+                return
             utterance.receive(message)
             if utterance.over:
                 del self._live[utterance.name]
@@ -279,11 +298,3 @@ def _lost(closed: ConnectionClosed) -> SpeechError:
         return SpeechError("connection_lost", "the connection broke")
     reason = f"{frame.code} {frame.reason}".strip()
     return SpeechError("connection_lost", f"the server closed the connection: {reason}")
-
-
-def _is_local(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

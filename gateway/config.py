@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
+from ssl import SSLContext
 from typing import Any
+
+from .keys import Grant
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+LOOPBACK = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("::1/128"))
 
 _HERE = Path(__file__).resolve().parent
 WEB = _HERE / "web" if (_HERE / "web").is_dir() else _HERE.parent / "web"  # wheel, checkout
@@ -31,6 +37,8 @@ class Limits:
     text_seconds: float = 60.0  # an open utterance without text
     idle_seconds: float = 600.0  # a connection without messages and live utterances
     stall_seconds: float = 10.0  # a client that drains nothing
+    address_connections: int = 256  # open at once from one address
+    address_handshakes_per_minute: int = 600
     outbox_high: int = 262_144  # above it the connection's utterances are held ...
     outbox_low: int = 65_536  # ... below it they go on
 
@@ -43,9 +51,14 @@ class Limits:
             name, _, value = pair.partition("=")
             if name not in kinds:
                 raise ValueError(f"no limit {name!r}; there are {', '.join(kinds)}")
-            values[name] = kinds[name](value)
-            if not values[name] > 0:
-                raise ValueError(f"{name} must be above 0")
+            kind = kinds[name]
+            try:
+                values[name] = kind(value)
+            except ValueError:
+                what = "a whole number" if kind is int else "a number"
+                raise ValueError(f"{name} must be {what}") from None
+            if not 0 < values[name] < 2**53:  # what JSON holds everywhere
+                raise ValueError(f"{name} must be above 0 and finite")
         limits = cls(**values)
         if limits.outbox_low >= limits.outbox_high:
             raise ValueError("outbox_low must be below outbox_high")
@@ -61,14 +74,20 @@ class EngineArguments:
 
     model: str = ""
     device: str = "auto"
+    weights: str = ""
     slots: int = 0
     queue: int = 0
 
     @property
     def arguments(self) -> list[str]:
-        pairs = {"--model": self.model, "--device": self.device, "--slots": self.slots or ""}
-        pairs["--queue"] = self.queue or ""
-        return [part for flag, value in pairs.items() if value for part in (flag, str(value))]
+        pairs = {
+            "--model": self.model,
+            "--device": self.device,
+            "--weights": self.weights,
+            "--slots": self.slots or "",
+            "--queue": self.queue or "",
+        }
+        return [f"{flag}={value}" for flag, value in pairs.items() if value]
 
 
 @dataclass(frozen=True)
@@ -76,7 +95,10 @@ class GatewayConfig:
     host: str = "127.0.0.1"
     port: int = 8000
     origins: tuple[str, ...] = ()  # besides the page's own
-    keys: frozenset[bytes] = frozenset()  # SHA-256 digests; empty: no key is asked for
+    keys: Mapping[bytes, Grant] = field(default_factory=dict)  # by digest; empty: none is asked for
+    proxies: tuple[Network, ...] = ()  # whose X-Forwarded-For and -Proto are believed
+    spared: tuple[Network, ...] = LOOPBACK  # no limits by address here
+    tls: SSLContext | None = None
     queue: int = 64  # utterances that may wait for a slot, all connections together
     drain_seconds: float = 5.0
     ping_seconds: float = 20.0

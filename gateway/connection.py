@@ -13,15 +13,18 @@ from contextlib import suppress
 from typing import Any
 
 from websockets.asyncio.server import Server, ServerConnection
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidMessage
 from websockets.frames import CloseCode
-from websockets.protocol import State
+from websockets.protocol import Event, State
 from websockets.server import ServerProtocol
 
 from engine import messages as engine
 
+from .addresses import Addresses
 from .engines import Engines
 from .errors import INTERNAL, Refusal
+from .intake import Allowance, Intake
+from .line import Queued
 from .logs import place
 from .metrics import Metrics
 from .protocol import encode
@@ -30,7 +33,6 @@ from .session import Session
 log = logging.getLogger("vivavoce.connection")
 
 CLOSE_SECONDS = 10.0  # for a client to read the last words
-_WITH_BODY = (b"POST ", b"PUT ", b"PATCH ")
 _CODES = {
     CloseCode.PROTOCOL_ERROR: "bad_message",
     CloseCode.INVALID_DATA: "bad_message",
@@ -45,14 +47,28 @@ class Connection(ServerConnection):
     metrics: Metrics
     session: Session | None = None
 
-    def __init__(self, protocol: ServerProtocol, server: Server, **options: Any) -> None:
+    def __init__(
+        self,
+        protocol: ServerProtocol,
+        server: Server,
+        *,
+        addresses: Addresses,
+        frames_per_second: int,
+        **options: Any,
+    ) -> None:
         super().__init__(protocol, server, **options)
+        self._frames_per_second = frames_per_second
+        self.address = ""  # that counts; "" until a proxy has said whose it is
+        self._addresses = addresses
+        self._peer = ""
         self._readable = asyncio.Event()
         self._closer: asyncio.Task[None] | None = None
         self._pumping = False
         self._heard_at = self._pinged_at = time.monotonic()
         self._closing_at = 0.0
-        self._deaf = False
+        self._listening = False  # all that came is read
+        self._unsent = 0
+        self._verb = b""
         self._fail = protocol.fail
         protocol.fail = self._fail_aloud  # type: ignore[method-assign]
 
@@ -60,6 +76,7 @@ class Connection(ServerConnection):
         self.engines = engines
         self.metrics = metrics
         self.session = session
+        self.close_timeout = None  # `tick` cuts who reads nothing
 
     # In
 
@@ -74,14 +91,18 @@ class Connection(ServerConnection):
                     self._readable.clear()
                     await self._readable.wait()
                     continue
-                if pause := allowance.pause(time.monotonic()):
+                allowance.take()
+                if pause := allowance.wait(time.monotonic()):
                     await asyncio.sleep(pause)
+                self._listening = True
                 data = await self.recv()
+                self._listening = False
                 self.metrics.received(len(data))
                 self._receive(session, data)
                 self.pump()
         if self._closer:
             await self._closer
+        self.close_timeout = CLOSE_SECONDS  # no tick looks any more
 
     def _receive(self, session: Session, data: str | bytes) -> None:
         now = time.monotonic()
@@ -91,29 +112,74 @@ class Connection(ServerConnection):
             log.error("session %s, client message: %s", session.name, place(error))
             session.refuse(Refusal("internal", "our mistake", close=INTERNAL), now)
 
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._intake = Intake(self.transport, self._take, self._frames_per_second)
+        self.recv_messages.pause = self._intake.pause
+        self.recv_messages.resume = self._intake.resume
+        self._peer = str((transport.get_extra_info("peername") or ("",))[0])
+        if not self.proxied:
+            self.arrive()
+            if self._addresses.flooding(self.address):
+                self.transport.abort()
+
+    @property
+    def proxied(self) -> bool:
+        return self._addresses.proxied(self._peer)
+
+    def arrive(self, forwarded: str = "") -> None:
+        """Count it, once; `forwarded`: the request's X-Forwarded-For, where one is due."""
+        if not self.address:
+            self.address = self._addresses.of(self._peer, forwarded)
+            self._addresses.enter(self.address)
+
     def data_received(self, data: bytes) -> None:
         self._heard_at = time.monotonic()
-        if self.request is None and not self._deaf and data.startswith(_WITH_BODY):
-            self._refuse_body()
-        if not self._deaf:
-            super().data_received(data)
+        self._verb = (self._verb + data[:8])[:8]
+        self._intake.put(data, head=self.request is None)
 
-    def _refuse_body(self) -> None:
+    def _take(self, data: bytes) -> None:
+        super().data_received(data)
+        self._intake.held = self.request is not None and self.response is None
+
+    def process_event(self, event: Event) -> None:
+        self._intake.count()
+        super().process_event(event)
+
+    def eof_received(self) -> None:
+        self._intake.drain()
+        super().eof_received()
+
+    def send_data(self) -> None:
         """The library takes no request with a body and would close without a word."""
-        self._deaf = True
-        response = self.respond(405, "This port answers GET and HEAD.\n")
-        response.headers["Allow"] = "GET, HEAD"
-        self.transport.write(response.serialize())
-        self.transport.write_eof()
+        failure = self.protocol.handshake_exc
+        if isinstance(failure, InvalidMessage) and self.response is None:
+            known = self._verb.startswith((b"GET ", b"HEAD "))
+            text = "This port answers GET and HEAD, without a body.\n"
+            self.response = self.respond(400 if known else 405, text)
+            self.response.headers["Allow"] = "GET, HEAD"
+            if not isinstance(failure.__cause__, EOFError):  # else nobody asked
+                self.transport.write(self.response.serialize())
+        super().send_data()
+        if self.response is not None:
+            self._intake.release()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._intake.close()
         super().connection_lost(exc)
+        if self.address:
+            self._addresses.leave(self.address)
         if self.session:
             self.session.connection_lost()
             self.engines.send(self, self.session.commands_to_send())
         self._readable.set()
 
-    def receive_event(self, event: engine.Event, now: float) -> None:
+    @property
+    def share(self) -> str:
+        assert self.session
+        return self.session.visitor.share
+
+    def receive_event(self, event: engine.Event | Queued, now: float) -> None:
         assert self.session
         try:
             self.session.receive_event(event, now)
@@ -122,16 +188,23 @@ class Connection(ServerConnection):
             self.session.refuse(Refusal("internal", "our mistake", close=INTERNAL), now)
 
     def tick(self, now: float, ping_seconds: float) -> None:
-        if self.session is None or self.protocol.state is not State.OPEN:
+        session, unsent = self.session, self.transport.get_write_buffer_size()
+        if session is None:
             return
-        self.session.tick(now)
-        self.pump()
-        if self.session.closing:
+        if unsent < self._unsent:
+            session.drained_at = now
+        self._unsent = unsent
+        if self.protocol.state is State.OPEN:
+            session.tick(now, self._listening)
+            self.pump()
+        if session.closing or self.protocol.state is not State.OPEN:
             self._closing_at = self._closing_at or now
-            if now - self._closing_at > CLOSE_SECONDS:  # it does not read what came before
-                self.transport.abort()
-        elif self.session.may_read:  # else its frames wait unread, and silence says nothing
+            if now - max(self._closing_at, session.drained_at) > CLOSE_SECONDS:
+                self.transport.abort()  # it does not read what came before
+        elif self._listening and session.may_read:
             self._keep_alive(now, ping_seconds)
+        else:  # its frames may wait unread: silence says nothing
+            self._heard_at = now
 
     def _keep_alive(self, now: float, ping_seconds: float) -> None:
         """Any received frame is life; a ping asks for one, two intervals without any are death."""
@@ -173,7 +246,9 @@ class Connection(ServerConnection):
         """Say so in a message before the library closes over a frame broken or too large."""
         session = self.session
         if session and self.protocol.state is State.OPEN and code in _CODES:
-            refusal = Refusal(_CODES[CloseCode(code)], reason or "not a valid frame", close=code)
+            limit = "message_bytes" if code == CloseCode.MESSAGE_TOO_BIG else ""
+            text = reason or "not a valid frame"
+            refusal = Refusal(_CODES[CloseCode(code)], text, limit=limit, close=code)
             session.refuse(refusal, time.monotonic())
             for message in session.messages_to_send(time.monotonic()):
                 self._write(message)
@@ -190,18 +265,3 @@ class Connection(ServerConnection):
             self.protocol.send_binary(data)
         self.send_data()
         self.metrics.sent(message, len(data))
-
-
-class Allowance:
-    """A bucket of messages that fills by `rate` a second and holds one second's worth."""
-
-    def __init__(self, rate: int) -> None:
-        self.rate = rate
-        self.left = float(rate)
-        self.at = 0.0
-
-    def pause(self, now: float) -> float:
-        """Take one message; returns the seconds to wait before it."""
-        self.left = min(self.rate, self.left + (now - self.at) * self.rate) - 1
-        self.at = now
-        return 0.0 if self.left >= 0 else -self.left / self.rate

@@ -96,15 +96,18 @@ def integer(low: int, high: int) -> Check:
     return check
 
 
+def finite(value: Any, path: str) -> int | float:
+    """A number; an integer may be too great for a float."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if not isinstance(value, float) or not math.isfinite(value):
+        raise wrong(path, "a finite number", value)
+    return value
+
+
 def number(low: float, high: float) -> Check:
     def check(value: Any, path: str, served: Capabilities) -> float:
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, int | float)
-            or not math.isfinite(value)
-        ):
-            raise wrong(path, "a finite number", value)
-        if not low <= value <= high:
+        if not low <= finite(value, path) <= high:
             raise Refusal("bad_message", f"{path} must lie in {low}..{high}", field=path)
         return float(value)
 
@@ -263,15 +266,14 @@ def audio_format(value: Any, path: str, served: Capabilities) -> str:
 
 def seconds(value: Any, path: str, served: Capabilities) -> float:
     top = served.seconds
-    found = number(0.0, math.inf)(value, path, served)
-    if not 0 < found <= top:
+    if not 0 < finite(value, path) <= top:
         raise Refusal(
             "bad_message",
             f"{path} must be above 0 and at most {top}",
             field=path,
             limit="utterance_seconds",
         )
-    return float(found)
+    return float(value)
 
 
 seed = integer(0, MAX_SEED)

@@ -13,6 +13,7 @@ from websockets.http11 import Request, Response
 
 from .admission import Load
 from .capabilities import Capabilities
+from .config import is_loopback
 from .metrics import Metrics
 
 SPEECH = "/v1/speech"
@@ -54,36 +55,57 @@ _HOST = re.compile(r"[A-Za-z0-9.\-]+(:\d+)?|\[[0-9a-fA-F:.]+\](:\d+)?")
 class Pages:
     """Answers every request that is not the speech socket's handshake."""
 
-    def __init__(self, web: Path, load: Load, metrics: Metrics) -> None:
+    def __init__(self, web: Path, load: Load, metrics: Metrics, *, secure: bool = False) -> None:
         self.web = web.resolve()
+        self.secure = secure
         self.load = load
         self.metrics = metrics
         self.capabilities: Capabilities | None = None
 
     def answer(self, request: Request) -> Response | None:
         """The response to `request`; None for a handshake that may go on."""
-        url = urlsplit(request.path)
-        if url.path == SPEECH:
-            return self._speech(url.query)
-        response = self._answer(request, url.path)
+        response = self._answer(request)
+        if response is None:
+            return None
         if request.method == "HEAD":
             response.body = b""
+        host = header(request.headers, "Host") or ""
+        if self.secure and not is_loopback(re.sub(r":\d+$", "", host)):
+            response.headers["Strict-Transport-Security"] = "max-age=31536000"
         if response.status_code >= 400:
             self.metrics.refused.labels(response.status_code).inc()
         return response
 
-    def _speech(self, query: str) -> Response | None:
+    def turn_away(self, seconds: int) -> Response:
+        """The answer to an address that has too many connections or comes too often."""
+        text = f"Too many connections from your address: come again in {seconds} s.\n"
+        response = _text(HTTPStatus.TOO_MANY_REQUESTS, text)
+        response.headers["Retry-After"] = str(seconds)
+        self.metrics.refused.labels(response.status_code).inc()
+        return response
+
+    def _speech(self, request: Request, query: str) -> Response | None:
         if QUERY_KEYS & {name.lower() for name, _ in parse_qsl(query, keep_blank_values=True)}:
             text = "A key never goes into the URL: send Authorization: Bearer, or hello.token.\n"
             return _text(HTTPStatus.BAD_REQUEST, text)
+        if request.method == "HEAD" or "Upgrade" not in request.headers:
+            response = _text(HTTPStatus.UPGRADE_REQUIRED, "This path speaks WebSocket only.\n")
+            response.headers["Upgrade"] = "websocket"
+            return response
         return None
 
-    def _answer(self, request: Request, path: str) -> Response:
+    def _answer(self, request: Request) -> Response | None:
         if request.method not in ("GET", "HEAD"):
-            response = _text(HTTPStatus.METHOD_NOT_ALLOWED, f"{path[:80]} answers GET and HEAD.\n")
+            response = _text(HTTPStatus.METHOD_NOT_ALLOWED, "This port answers GET and HEAD.\n")
             response.headers["Allow"] = "GET, HEAD"
             return response
-        match path:
+        try:
+            url = urlsplit(request.path)
+        except ValueError:
+            return _text(HTTPStatus.BAD_REQUEST, "The path is no path.\n")
+        if url.path == SPEECH:
+            return self._speech(request, url.query)
+        match url.path:
             case "/health/live":
                 return _json(HTTPStatus.OK, {"live": True})
             case "/health/ready":
@@ -98,7 +120,7 @@ class Pages:
                 return _respond(
                     HTTPStatus.OK, "text/plain; version=0.0.4; charset=utf-8", self.metrics.text()
                 )
-        return self._file(path, header(request.headers, "Host") or "")
+        return self._file(url.path, header(request.headers, "Host") or "")
 
     def _ready(self) -> Response:
         load = self.load
@@ -127,6 +149,10 @@ class Pages:
             return found if found.is_relative_to(self.web) and found.is_file() else None
         except OSError:
             return None
+
+
+def is_handshake(request: Request) -> bool:
+    return request.path.partition("?")[0] == SPEECH and "Upgrade" in request.headers
 
 
 def header(headers: Headers, name: str) -> str | None:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterable, Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
-from .speech import Audio, Done, SpeechError
+from .speech import Audio, Done, SpeechError, Word
 
 Text = str | AsyncIterable[str] | None
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -30,6 +30,7 @@ class Utterance:
         self.seed: int | None = None  # once started
         self.samples = 0  # received
         self.warnings: deque[str] = deque(maxlen=16)
+        self.words: list[Word] = []  # so far, where `words=True` asked for them
         self._send = send
         self._text_bytes = text_bytes
         self._backlog = backlog
@@ -185,6 +186,8 @@ class Utterance:
                 self.seed = message["seed"]
             case "flushed":
                 self._flushed[message["flush"]] = message["at"]
+            case "words":
+                self.words += [Word(*word) for word in message["words"]]
             case "warning":
                 self.warnings.append(f"{message['code']}: {message['message']}")
             case "done":

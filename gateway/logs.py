@@ -10,12 +10,12 @@ import traceback
 from pathlib import Path
 
 
-def set_up(*, json_lines: bool) -> None:
+def set_up(*, json_lines: bool, level: str = "info") -> None:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if json_lines else logging.Formatter(_TEXT, "%H:%M:%S"))
     root = logging.getLogger("vivavoce")
     root.handlers = [handler]
-    root.setLevel(logging.INFO)
+    root.setLevel(level.upper())
     root.propagate = False
 
 

@@ -13,11 +13,15 @@ class Memory:
         return name in self._ended
 
     def add(self, name: str, ident: int, *, forgiven: bool) -> None:
-        """`ident` is the engine's, 0 for a refused speak; `forgiven`: the client could not know."""
+        """`ident` is the engine's, 0 where none spoke; `forgiven`: the client could not know."""
         self.drop(name)
         self._ended[name] = (ident, forgiven)
         if len(self._ended) > SIZE:
             del self._ended[next(iter(self._ended))]
+
+    def forgive(self, name: str) -> None:
+        """A `speak` with this name was refused; the voice it may have had stays."""
+        self.add(name, self.ident(name), forgiven=True)
 
     def drop(self, name: str) -> None:
         """The name lives again."""

@@ -1,17 +1,24 @@
-"""What operators see, as Prometheus text. No label ever holds text, names or addresses."""
+"""What operators see, as Prometheus text. No label ever holds text, keys or addresses."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from engine.messages import Status
 
 from .admission import Load
+from .keys import Keys
 
 _TTFA = (0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10)
 _GAP = (0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.16, 0.25, 0.5, 1, 2, 5)
@@ -23,6 +30,7 @@ class Metrics(Collector):
 
     def __init__(self, load: Load) -> None:
         self.load = load
+        self.keys = Keys()
         self.status: Status | None = None
         self.connections = 0
         self.sent_bytes = 0
@@ -31,6 +39,9 @@ class Metrics(Collector):
         self.received_messages = 0
         self.registry = CollectorRegistry()
         self.registry.register(self)
+        self.engine_pid = 0  # of the engine now running; 0: none
+        ProcessCollector(registry=self.registry)
+        ProcessCollector("vivavoce_engine", lambda: self.engine_pid, registry=self.registry)
         self.utterances = Counter(
             "vivavoce_utterances", "Utterances ended, by reason", ["reason"], registry=self.registry
         )
@@ -40,6 +51,11 @@ class Metrics(Collector):
         self.restarts = Counter(
             "vivavoce_engine_restarts",
             "Times an engine process was started again",
+            registry=self.registry,
+        )
+        self.revived = Counter(
+            "vivavoce_utterances_revived",
+            "Utterances that went on in a fresh engine",
             registry=self.registry,
         )
         self.refused = Counter(
@@ -101,7 +117,10 @@ class Metrics(Collector):
                 "1 when new utterances are welcome",
             ),
             "running": (status.running if status else 0, "Utterances in a slot"),
-            "waiting": (status.waiting if status else 0, "Utterances waiting for a slot"),
+            "waiting": (
+                self.load.line.waiting + (status.waiting if status else 0),
+                "Utterances waiting for a slot",
+            ),
             "starved": (status.starved if status else 0, "Utterances in a slot without text"),
         }
         for name, (value, help_text) in gauges.items():
@@ -116,3 +135,17 @@ class Metrics(Collector):
         }
         for name, (value, help_text) in counters.items():
             yield CounterMetricFamily(f"vivavoce_{name}", help_text, value)
+        yield from self._by_key()
+
+    def _by_key(self) -> Iterator[Metric]:
+        """What keys with a name have used."""
+        utterances = CounterMetricFamily(
+            "vivavoce_key_utterances", "Utterances accepted, by key", labels=["key"]
+        )
+        chars = CounterMetricFamily(
+            "vivavoce_key_chars", "Characters of text received, by key", labels=["key"]
+        )
+        for account in self.keys.named:
+            utterances.add_metric([account.grant.name], account.utterances)
+            chars.add_metric([account.grant.name], account.chars)
+        yield from (utterances, chars)

@@ -40,12 +40,14 @@ class Outbox:
         self._shrink(self.bytes)
 
     def drop_audio(self, utterance: str) -> int:
-        """Forget the queued audio of `utterance`; returns how many samples that were."""
+        """Forget the queued audio of `utterance`, and its words; returns how many samples that
+        were.
+        """
         kept: deque[dict[str, Any]] = deque()
         samples = 0
         for message in self._messages:
-            if message["type"] == "audio" and message["utterance"] == utterance:
-                samples += message["samples"]
+            if message["type"] in ("audio", "words") and message["utterance"] == utterance:
+                samples += message.get("samples", 0)
                 self._shrink(_size(message))
             else:
                 kept.append(message)

@@ -33,7 +33,9 @@ class EngineFailed(Exception):
 
 
 class EngineProcess:
-    """One child after another on one socket, whose folder only its owner may enter."""
+    """One child after another, each on a socket whose folder only its owner may enter, and which is
+    gone once the child has greeted: whatever ends this process leaves nothing behind.
+    """
 
     def __init__(self, config: GatewayConfig) -> None:
         self.config = config
@@ -43,6 +45,11 @@ class EngineProcess:
         self._process: Process | None = None
         self._greeted = False
         self._last_words: deque[str] = deque(maxlen=20)
+
+    @property
+    def pid(self) -> int:
+        """0: none was started."""
+        return self._process.pid if self._process else 0
 
     async def launch(self) -> tuple[engine.Ready, StreamReader, StreamWriter]:
         """A fresh engine that has spoken a frame. Raises EngineFailed when it ends before."""
@@ -68,6 +75,7 @@ class EngineProcess:
         greeting = asyncio.create_task(self._greeting())
         await asyncio.wait({ended, greeting}, return_when=asyncio.FIRST_COMPLETED)
         if greeting.done() and not greeting.exception():
+            self.forget()
             return greeting.result()
         greeting.cancel()
         await self.end()
@@ -91,12 +99,18 @@ class EngineProcess:
             with suppress(TimeoutError):
                 await asyncio.wait_for(process.wait(), STOP_SECONDS)
 
+    def kill(self) -> None:
+        if self._process:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+
     def forget(self) -> None:
         """Remove the socket and its folder."""
         if self._server:
             self._server.close()
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
+        self._server = self._folder = None
 
     async def _listen(self) -> Path:
         if self._folder is None:

@@ -11,7 +11,7 @@ import msgpack
 
 from . import fields as check
 from .capabilities import SUBPROTOCOLS, Capabilities
-from .errors import INVALID_DATA, TOO_BIG, UNSUPPORTED_DATA, Refusal
+from .errors import INVALID_DATA, NO_KEY, PROTOCOL_ERROR, TOO_BIG, UNSUPPORTED_DATA, Refusal
 from .fields import Field, SamplingPair, Voice, read, short
 
 MSGPACK, JSON = SUBPROTOCOLS
@@ -103,14 +103,14 @@ _INCOMING: dict[str, tuple[type[Any], dict[str, Field]]] = {
             "format": Field(check.audio_format, None),
             "pace": Field(check.choice("live", "fast"), "live"),
             "max_seconds": Field(check.seconds, None),
-            "clean": Field(check.unserved("auto", "clean is 'auto'"), "auto"),
+            "clean": Field(check.choice("auto", "off"), "auto"),
             "priority": Field(check.unserved(0, "all utterances are equal (0)"), 0),
             "progress": Field(check.boolean, False),
             "journal": Field(check.boolean, False),
             "resume": Field(check.unserved(None, "open a new utterance"), None),
             "continues": Field(check.name, None),
             "carry": Field(check.choice("context", "none"), "context"),
-            "words": Field(check.unserved(False, "progress tells how far the text is fed"), False),
+            "words": Field(check.boolean, False),
             "layout": Field(check.choice("auto", "stream", "full"), "auto"),
         },
     ),
@@ -157,13 +157,29 @@ def decode(data: str | bytes, subprotocol: str, limit: int) -> dict[str, Any]:
     return raw
 
 
+def check_order(kind: str, first: bool, authorized: bool) -> None:
+    """Raise the Refusal of a message that may not come now; `first`: none came before it."""
+    if not authorized and kind != "hello":
+        text = "the first message must be hello with a token"
+        raise Refusal("unauthorized", text, close=NO_KEY)
+    if kind == "hello" and not first:
+        text = "hello comes first or not at all"
+        raise Refusal("bad_message", text, field="type", close=PROTOCOL_ERROR)
+    if first and kind not in TYPES:
+        text = f"the first message must be one of {', '.join(TYPES)}"
+        raise Refusal("bad_message", text, field="type", close=PROTOCOL_ERROR)
+
+
 def parse(raw: dict[str, Any], served: Capabilities) -> Incoming:
     """The message with every field checked, or a Refusal that names its utterance, if any."""
     kind = raw["type"]
     if kind not in _INCOMING:
         known = ", ".join(_INCOMING)
         raise Refusal(
-            "bad_message", f"unknown message type {short(kind)}; known: {known}", field="type"
+            "bad_message",
+            f"unknown message type {short(kind)}; known: {known}",
+            field="type",
+            utterance=named(raw, served),
         )
     cls, fields = _INCOMING[kind]
     body = {k: v for k, v in raw.items() if k != "type"}
@@ -203,11 +219,24 @@ def _msgpack(data: bytes) -> Any:
         max_array_len=MAX_ITEMS,
         max_map_len=MAX_ITEMS,
         max_ext_len=0,
+        ext_hook=_no_extension,
     )
 
 
 def _json(data: str) -> Any:
-    return json.loads(data, object_pairs_hook=_unique, parse_constant=_no_constant)
+    return json.loads(
+        data, object_pairs_hook=_unique, parse_int=_integer, parse_constant=_no_constant
+    )
+
+
+def _integer(digits: str) -> int:
+    """What is longer is out of every range, shortened as well; int() takes no more than 4300."""
+    return int(digits[:400])
+
+
+def _no_extension(code: int, data: bytes) -> Any:
+    """Length 0 passes max_ext_len."""
+    raise ValueError("an extension type")
 
 
 def _no_constant(name: str) -> Any:

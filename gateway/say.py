@@ -6,6 +6,7 @@ import asyncio
 import codecs
 import os
 import signal
+import ssl
 import sys
 import threading
 import time
@@ -13,18 +14,17 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol
 
-from .client import Client, Done, SpeechError, Utterance, connect
+from .client import URL, Client, Done, SpeechError, Utterance, connect
 from .config import EngineArguments, GatewayConfig
 from .process import EngineFailed
 from .server import Server
-from .speaker import NoSpeaker, Speaker
-from .wav import WavFile
+from .sinks import RATE, FileSink, Sink, SpeakerSink
+from .speaker import NoSpeaker
+from .urls import speech_url
 
 VOICE = "A calm, friendly voice."
-RATE = 24_000  # of the codec
-REPORT_SECONDS = 0.2  # between reports of what has been played
+NEAR_SECONDS = 1.0  # for the server of this machine to answer
 READ_BYTES = 65_536
 
 SPOKEN, FAILED, USAGE, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
@@ -37,17 +37,11 @@ class Saying:
     seed: int | None
     language: str
     stdin: bool
+    raw: bool
     url: str
     token: str
+    tls: ssl.SSLContext | None
     engine: EngineArguments
-
-
-class Sink(Protocol):
-    """Where audio goes: a file or the speakers."""
-
-    async def write(self, pcm: bytes) -> None: ...
-    async def drain(self) -> None: ...
-    def close(self) -> None: ...
 
 
 def run(
@@ -58,55 +52,93 @@ def run(
     seed: int | None = None,
     language: str = "auto",
     stdin: bool = False,
+    raw: bool = False,
     url: str = "",
     model: str = "",
     device: str = "auto",
     token: str = "",
+    ca: Path | None = None,
+    insecure: bool = False,
 ) -> int:
-    """Say it; returns the exit status. Without `url` it starts a gateway of its own for that.
+    """Say it; returns the exit status. Without `url` the server of this machine says it, where
+    there is one and neither `model` nor `device` asks for another, else a gateway of its own.
 
     `out` "-" is standard output. 0: spoken to the end; 1: it was not; 2: it could not begin;
     130, 143: ended by Ctrl-C or SIGTERM, what was spoken until then is in the file.
     """
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")
     if bool(text) == stdin:
         return _fail("Give either a text or --stdin.", USAGE)
+    if stdin and sys.stdin is None:
+        return _fail("Standard input is closed.", USAGE)
+    given = {"The text": text, "--voice": voice, "--language": language, "--token": token}
+    for name, value in given.items():
+        if any("\ud800" <= c <= "\udfff" for c in value):  # how bytes that are no text come
+            return _fail(f"{name} is not UTF-8.", USAGE)
     engine = EngineArguments(model=model, device=device)
-    saying = Saying(text, voice or VOICE, seed, language, stdin, url, token, engine)
+    if url and engine != EngineArguments():
+        return _fail("--model and --device are the server's own at --url: leave them out.", USAGE)
+    try:
+        url = speech_url(url) if url else ""
+    except ValueError as error:
+        return _fail(f"--url: {error}", USAGE)
+    try:
+        tls = _trust(ca, insecure)
+    except OSError as error:  # an SSLError too
+        return _fail(f"--ca: {ca} holds no certificate in PEM: {error.strerror}", USAGE)
+    if tls and not url.startswith("wss:"):
+        return _fail("--ca and --insecure are for a wss:// URL.", USAGE)
+    saying = Saying(text, voice or VOICE, seed, language, stdin, raw, url, token, tls, engine)
     try:
         sink = FileSink(out) if out else SpeakerSink()
     except NoSpeaker as missing:
         return _fail(f"Nothing to play on: {missing}. Write a file: --out speech.wav", USAGE)
     except OSError as error:
         return _fail(f"Cannot write {out}: {error.strerror}", USAGE)
+    status = _spoken(saying, sink)
     try:
-        return asyncio.run(_say(saying, sink))
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except asyncio.CancelledError:
-        return TERMINATED
+        sink.close()
+    except OSError as error:
+        return status or _fail(str(error), FAILED)
+    return status
+
+
+def _spoken(saying: Saying, sink: Sink) -> int:
+    signals: list[int] = []
+    try:
+        return asyncio.run(_say(saying, sink, signals))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return TERMINATED if signals[:1] == [signal.SIGTERM] else INTERRUPTED
     except BrokenPipeError:
         return FAILED
     except SpeechError as error:
-        return _fail(error.message, FAILED)
+        hint = " (--token or VIVAVOCE_TOKEN gives it)" if error.code == "unauthorized" else ""
+        return _fail(f"{error.message}{hint}", FAILED)
     except EngineFailed as failure:
         return _fail(failure.words or failure.text, USAGE)
     except OSError as error:
-        return _fail(str(error) or type(error).__name__, FAILED)
+        bare = error.strerror if error.filename is None else ""
+        return _fail(bare or str(error) or type(error).__name__, FAILED)
     finally:
-        sink.close()
+        if signals:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-async def _say(saying: Saying, sink: Sink) -> int:
+async def _say(saying: Saying, sink: Sink, signals: list[int]) -> int:
     task = asyncio.current_task()
     assert task
+
+    def end(number: int) -> None:
+        if not signals:  # a second one must not cut off the clearing up
+            task.cancel()
+        signals.append(number)
+
     with suppress(NotImplementedError):  # no signals on Windows' loop
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, end, number)
     async with AsyncExitStack() as stack:
-        url = saying.url or await stack.enter_async_context(_gateway(saying.engine))
-        try:
-            client = await stack.enter_async_context(connect(url, token=saying.token or None))
-        except OSError as error:
-            raise SpeechError("refused", f"nothing answers at {url}") from error
+        client = await stack.enter_async_context(_client(saying))
         source = Source()
         utterance = await client.speak(
             saying.voice,
@@ -114,6 +146,7 @@ async def _say(saying: Saying, sink: Sink) -> int:
             seed=saying.seed,
             language=saying.language,
             pace="fast" if isinstance(sink, FileSink) else "live",
+            clean="off" if saying.raw else "auto",
         )
         begun = time.monotonic()
         if isinstance(sink, SpeakerSink):
@@ -129,6 +162,39 @@ async def _say(saying: Saying, sink: Sink) -> int:
         await sink.drain()
         _account(utterance, done, client, sink)
         return SPOKEN if done.whole else FAILED
+
+
+def _trust(ca: Path | None, insecure: bool) -> ssl.SSLContext | None:
+    """Whom a wss:// URL's certificate must come from; None: from whom this machine trusts."""
+    if not (ca or insecure):
+        return None
+    context = ssl.create_default_context(cafile=ca)
+    if insecure:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+@asynccontextmanager
+async def _client(saying: Saying) -> AsyncIterator[Client]:
+    token = saying.token or None
+    async with AsyncExitStack() as stack:
+        client = None
+        if not saying.url and saying.engine == EngineArguments():
+            client = await _near(stack, token)
+        if client is None:
+            url = saying.url or await stack.enter_async_context(_gateway(saying.engine))
+            client = await stack.enter_async_context(connect(url, token=token, tls=saying.tls))
+        yield client
+
+
+async def _near(stack: AsyncExitStack, token: str | None) -> Client | None:
+    """The server that runs on this machine, if one does."""
+    with suppress(OSError, SpeechError):
+        async with asyncio.timeout(NEAR_SECONDS):
+            client = await stack.enter_async_context(connect(URL, token=token))
+        print(f"spoken by the server at {client.url}", file=sys.stderr)
+        return client
+    return None
 
 
 @asynccontextmanager
@@ -171,54 +237,6 @@ def _read(descriptor: int, loop: asyncio.AbstractEventLoop, queue: asyncio.Queue
             asyncio.run_coroutine_threadsafe(queue.put(data), loop).result()
             if not data:
                 return
-
-
-class FileSink:
-    """A WAV file, or standard output for "-". What was there is replaced with the first audio."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._wav: WavFile | None = None
-        self._made = str(path) != "-" and not path.exists()
-        if str(path) != "-":
-            path.open("ab").close()  # raises now rather than after the first word
-
-    async def write(self, pcm: bytes) -> None:
-        await asyncio.to_thread(self._file().write, pcm)
-
-    async def drain(self) -> None:
-        self._file()  # a text without a word is a file without a sample
-
-    def close(self) -> None:
-        if self._wav:
-            with suppress(BrokenPipeError):
-                self._wav.close()
-        elif self._made:
-            self.path.unlink(missing_ok=True)
-
-    def _file(self) -> WavFile:
-        if self._wav is None:
-            stdout = str(self.path) == "-"
-            file: BinaryIO = sys.stdout.buffer if stdout else self.path.open("wb")
-            self._wav = WavFile(file, RATE)
-        return self._wav
-
-
-class SpeakerSink:
-    def __init__(self) -> None:
-        self.speaker = Speaker(RATE)
-        self.write = self.speaker.write
-        self.drain = self.speaker.drain
-        self.close = self.speaker.close
-
-    async def report(self, utterance: Utterance) -> None:
-        """Tell the server what has been heard, while it changes."""
-        last = 0
-        while True:
-            await asyncio.sleep(REPORT_SECONDS)
-            if (now := self.speaker.played) > last:
-                last = now
-                await utterance.played(now)
 
 
 def _account(utterance: Utterance, done: Done, client: Client, sink: Sink) -> None:

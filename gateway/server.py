@@ -10,6 +10,8 @@ import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
+from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from websockets.asyncio.server import Server as WebSocketServer
@@ -17,13 +19,16 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
-from .admission import Keys, Load, origin_allowed
+from . import english
+from .addresses import Addresses
+from .admission import Load, origin_allowed
 from .capabilities import MAX_SEED, SUBPROTOCOLS, Capabilities
 from .config import GatewayConfig
 from .connection import Connection
 from .engines import Engines
 from .errors import FOREIGN_ORIGIN, NO_KEY, PROTOCOL_ERROR, RESTART, TRY_LATER, Refusal
-from .http import Pages, header
+from .http import Pages, header, is_handshake
+from .keys import Keys
 from .metrics import Metrics
 from .protocol import JSON, encode
 from .session import Session
@@ -31,7 +36,9 @@ from .session import Session
 log = logging.getLogger("vivavoce.server")
 
 TICK = 0.25  # seconds between looks at deadlines
-STOP_SECONDS = 3.0  # for clients to answer the close
+STOP_SECONDS = 3.0  # for clients to read the last words and to answer the close
+HANDSHAKE_SECONDS = 10.0  # for TLS, then again for the request
+FRAMES = 2  # pings, and pieces of messages, that a message may come with
 WRITE_LIMIT = 65_536  # bytes in the socket's own buffer before the outbox fills
 
 
@@ -43,14 +50,17 @@ class Server:
         self.load = Load()
         self.metrics = Metrics(self.load)
         self.engines = Engines(config, self.load, self.metrics)
-        self.pages = Pages(config.web, self.load, self.metrics)
-        self.keys = Keys(config.keys)
+        self.pages = Pages(config.web, self.load, self.metrics, secure=config.tls is not None)
+        self.keys = self.metrics.keys = Keys(config.keys)
+        self.addresses = Addresses(config.limits, config.proxies, config.spared)
         self.connections: set[Connection] = set()
         self.port = 0
         self._ids = itertools.count(1)
         self._socket: socket.socket | None = None
         self._server: WebSocketServer | None = None
         self._ticker: asyncio.Task[None] | None = None
+        self._left = asyncio.Event()  # no connection is open
+        self._left.set()
 
     def bind(self) -> int:
         """Take the port and return it. Raises OSError where it is taken, before anything heavy."""
@@ -64,6 +74,10 @@ class Server:
     async def start(self) -> None:
         """Answer HTTP at once, and speak once the engine is ready. Raises EngineFailed."""
         assert self._socket, "bind first"
+        frames = FRAMES * self.config.limits.messages_per_second
+        secure: dict[str, Any] = {}
+        if self.config.tls:
+            secure = {"ssl": self.config.tls, "ssl_handshake_timeout": HANDSHAKE_SECONDS}
         self._server = await serve(
             self._handle,
             sock=self._socket,
@@ -72,34 +86,41 @@ class Server:
             process_request=self._process_request,
             server_header=None,
             ping_interval=None,  # ours counts any frame as life
+            open_timeout=HANDSHAKE_SECONDS,
             max_size=self.config.limits.message_bytes,
             write_limit=WRITE_LIMIT,
-            create_connection=Connection,
+            create_connection=partial(  # type: ignore[arg-type]
+                Connection, addresses=self.addresses, frames_per_second=frames
+            ),
             logger=_quiet(),
+            **secure,
         )
         self._ticker = asyncio.create_task(self._tick(), name="ticker")
         ready = await self.engines.start()
+        if ready.spell_numbers:
+            await asyncio.to_thread(english.say, "1")  # the first call takes half a second
         self.pages.capabilities = Capabilities.of(ready, self.config.limits)
 
     async def drain(self) -> None:
-        """Let running utterances end within `drain_seconds`, then close every connection."""
+        """Let utterances end, and their clients read them, within `drain_seconds`."""
         self.load.draining = True
         log.info("draining %d live utterances", self.load.live)
         with suppress(TimeoutError):
-            await asyncio.wait_for(self.engines.idle.wait(), self.config.drain_seconds)
-        for connection in list(self.connections):
-            if connection.session:
-                connection.session.shut(time.monotonic())
-                connection.pump()
+            async with asyncio.timeout(self.config.drain_seconds):
+                await self.engines.idle.wait()
+                await self._see_out()
 
     async def stop(self) -> None:
-        """Close what is open and end the engine."""
+        """Tell what still speaks, close what is open and end the engine."""
+        self.load.draining = True
         if self._ticker:
             self._ticker.cancel()
         if self._server:
-            self._server.close(code=RESTART, reason="the server is shutting down")
+            self._server.close(close_connections=False)
             try:
-                await asyncio.wait_for(self._server.wait_closed(), STOP_SECONDS)
+                async with asyncio.timeout(STOP_SECONDS):
+                    await self._see_out()
+                    await self._server.wait_closed()
             except TimeoutError:
                 for connection in list(self._server.all_connections):
                     connection.transport.abort()
@@ -107,6 +128,14 @@ class Server:
         elif self._socket:
             self._socket.close()
         await self.engines.stop()
+
+    async def _see_out(self) -> None:
+        """Close every connection once its last words are read."""
+        for connection in list(self.connections):
+            if connection.session:
+                connection.session.shut(time.monotonic())
+                connection.pump()
+        await self._left.wait()
 
     async def _tick(self) -> None:
         while True:
@@ -118,7 +147,11 @@ class Server:
     # Connections
 
     def _process_request(self, connection: ServerConnection, request: Request) -> Response | None:
-        return self.pages.answer(request)
+        assert isinstance(connection, Connection)
+        connection.arrive(header(request.headers, "X-Forwarded-For") or "")
+        speech = is_handshake(request)
+        wait = self.addresses.patience(connection.address, time.monotonic(), handshake=speech)
+        return self.pages.turn_away(wait) if wait else self.pages.answer(request)
 
     async def _handle(self, websocket: ServerConnection) -> None:
         assert isinstance(websocket, Connection)
@@ -137,6 +170,7 @@ class Server:
             return
         websocket.attach(session, self.engines, self.metrics)
         self.connections.add(websocket)
+        self._left.clear()
         self.metrics.connections = len(self.connections)
         log.info("session %s open, %d connections", session.name, len(self.connections))
         try:
@@ -144,28 +178,36 @@ class Server:
             await websocket.read()
         finally:
             self.connections.discard(websocket)
+            if not self.connections:
+                self._left.set()
             self.metrics.connections = len(self.connections)
-            log.info("session %s closed with %s", session.name, websocket.close_code)
+            code, key = websocket.close_code, session.visitor.name
+            log.info(
+                "session %s closed with %s%s", session.name, code, f", key {key}" if key else ""
+            )
 
     def _admit(self, websocket: Connection, subprotocol: str) -> Session:
         assert websocket.request
         headers, config = websocket.request.headers, self.config
         host, origin = header(headers, "Host"), header(headers, "Origin")
-        if not origin_allowed(origin, host or "", config.origins, config.loopback):
+        scheme = "https" if config.tls else self._forwarded_scheme(websocket)
+        strict = config.loopback or not self.keys.needed
+        if not origin_allowed(origin, host or "", config.origins, strict, scheme):
             text = "pages from this origin may not speak here; the server's --origin adds them"
             raise Refusal("forbidden_origin", text, close=FOREIGN_ORIGIN)
-        authorized = False
-        scheme, _, token = (header(headers, "Authorization") or "").partition(" ")
-        if self.keys.needed and scheme.lower() == "bearer":
-            if not self.keys.accept(token.strip()):
+        key = b""
+        kind, _, token = (header(headers, "Authorization") or "").partition(" ")
+        if self.keys.needed and kind.lower() == "bearer":
+            if (digest := self.keys.digest(token.strip())) is None:
                 raise Refusal("unauthorized", "the bearer token opens nothing here", close=NO_KEY)
-            authorized = True
+            key = digest
         if self.load.draining:
             raise Refusal("draining", "the server is shutting down", retry_ms=1000, close=RESTART)
         if self.pages.capabilities is None:
             raise Refusal("busy", "the engine is starting", retry_ms=2000, close=TRY_LATER)
+        name, address = secrets.token_hex(8), websocket.address
         return Session(
-            secrets.token_hex(8),
+            name,
             subprotocol,
             self.pages.capabilities,
             self.load,
@@ -173,8 +215,16 @@ class Server:
             ids=self._ids,
             seeds=_seeds(),
             now=time.monotonic(),
-            authorized=authorized,
+            key=key,
+            # On this machine each connection takes its own turns.
+            address=name if self.addresses.spares(address) else address,
         )
+
+    def _forwarded_scheme(self, websocket: Connection) -> str:
+        """What a proxy of ours says the page's scheme was; "" where nobody can tell."""
+        assert websocket.request
+        said = header(websocket.request.headers, "X-Forwarded-Proto") or ""
+        return said.lower() if websocket.proxied else ""
 
 
 def _seeds() -> Iterator[int]:

@@ -12,13 +12,16 @@ from typing import Any
 from engine import messages as engine
 
 from . import protocol
-from .admission import Keys, Load, admit
+from .admission import Load, admit
 from .capabilities import Capabilities
-from .deadlines import overdue
-from .errors import CODES, NO_KEY, NORMAL, PROTOCOL_ERROR, RESTART, Refusal, unknown
+from .deadlines import keep_time, overdue
+from .errors import CODES, NORMAL, RESTART, Refusal, unknown
+from .keys import Keys, Visitor
+from .line import Queued
 from .memory import Memory
+from .opening import opened
 from .outbox import Outbox
-from .utterance import MOVES, Utterance, opened
+from .utterance import MOVES, Utterance
 
 
 class Session:
@@ -33,15 +36,15 @@ class Session:
         ids: Iterator[int],
         seeds: Iterator[int],
         now: float,
-        authorized: bool = False,
+        key: bytes = b"",
+        address: str = "",
     ) -> None:
         self.name = name
         self.subprotocol = subprotocol
         self.served = served
         self.limits = served.limits
         self.load = load
-        self.keys = keys
-        self.authorized = authorized or not keys.needed
+        self.visitor = Visitor(keys, key, address)
         self.live: dict[str, Utterance] = {}
         self.outbox = Outbox(self.limits.outbox_high, self.limits.outbox_low)
         self.closing: tuple[int, str] | None = None  # code and reason, once the outbox is empty
@@ -53,8 +56,8 @@ class Session:
         self._commands: list[engine.Command] = []
         self._first = True
         self._holding = False
-        if self.authorized:
-            self._put(served.ready(name), now)
+        if self.visitor.authorized:
+            self._put(served.ready(name, self.visitor.limits), now)
 
     # Out
 
@@ -73,22 +76,25 @@ class Session:
     @property
     def may_read(self) -> bool:
         """Whether the client may be read: not while its text, or our answers, pile up."""
-        pending = sum(u.pending_chars for u in self.live.values())
+        pending = sum(u.pending_chars for u in self.live.values() if not u.stuck)
         return not self.outbox.held and pending <= self.limits.pending_text_chars
 
     # In: the client
 
     def receive_message(self, data: str | bytes, now: float) -> None:
-        """One WebSocket message, as it came."""
         if self.closing:
             return
         self.heard_at = now
         first, self._first = self._first, False
+        raw: dict[str, Any] = {}
         try:
             raw = protocol.decode(data, self.subprotocol, self.limits.message_bytes)
-            self._admit_type(raw["type"], first)
+            protocol.check_order(raw["type"], first, self.visitor.authorized)
             self._dispatch(protocol.parse(raw, self.served), now)
         except Refusal as refusal:
+            name = refusal.utterance
+            if name is not None and name not in self.live and raw.get("type") == "speak":
+                self._ended.forgive(name)
             self.refuse(refusal, now)
 
     def refuse(self, refusal: Refusal, now: float) -> None:
@@ -99,34 +105,19 @@ class Session:
             self.outbox.clear()
             self._put(refusal.wire(), now)
             self._close(refusal.close, refusal.code)
-        elif utterance and refusal.code == "text_timeout":
-            # What is known is spoken to its end; then `done` says why it ended.
-            utterance.timed_out = True
-            utterance.state = MOVES[utterance.state]["end"]
-            self._commands.append(engine.End(utterance.id))
-            self._put(refusal.wire(), now)
-        elif utterance:
+        elif utterance and refusal.code != "text_timeout":
             self._commands.append(engine.Cancel(utterance.id))
             self._fail(utterance, refusal, now)
         else:
-            if refusal.utterance is not None:
-                self._ended.add(refusal.utterance, 0, forgiven=True)
+            if utterance:  # what is known is spoken to its end; then `done` says why it ended
+                utterance.timed_out = True
+                utterance.state = MOVES[utterance.state]["end"]
+                self._commands += utterance.end()
             self._put(refusal.wire(), now)
 
     def connection_lost(self) -> None:
         self._cancel_all()
         self._close(NORMAL, "")
-
-    def _admit_type(self, kind: str, first: bool) -> None:
-        if not self.authorized and kind != "hello":
-            text = "the first message must be hello with a token"
-            raise Refusal("unauthorized", text, close=NO_KEY)
-        if kind == "hello" and not first:
-            text = "hello comes first or not at all"
-            raise Refusal("bad_message", text, field="type", close=PROTOCOL_ERROR)
-        if first and kind not in protocol.TYPES:
-            text = f"the first message must be one of {', '.join(protocol.TYPES)}"
-            raise Refusal("bad_message", text, field="type", close=PROTOCOL_ERROR)
 
     def _dispatch(self, message: protocol.Incoming, now: float) -> None:
         match message:
@@ -138,28 +129,20 @@ class Session:
                 self._speak(message, now)
             case protocol.Flush(name):
                 if utterance := self._move(name, "flush"):
-                    utterance.flushes += 1
-                    self._commands.append(engine.Flush(utterance.id, utterance.flushes))
+                    self._say(utterance, utterance.flush(), now)
             case protocol.End(name):
                 if utterance := self._move(name, "end"):
-                    utterance.ended = True
-                    self._commands.append(engine.End(utterance.id))
-            case protocol.Cancel(name):
-                self._cancel(list(self.live) if name is None else [name], now)
+                    self._say(utterance, utterance.end(), now)
+            case protocol.Cancel(name, played):
+                self._cancel(list(self.live) if name is None else [name], played, now)
             case protocol.Ping(ident):
                 self._put({"type": "pong"} | ({} if ident is None else {"id": ident}), now)
             case protocol.Hello(token):
                 self._hello(token, now)
 
     def _hello(self, token: str, now: float) -> None:
-        if self.authorized and not token:
-            return
-        if not self.keys.accept(token):
-            text = "the token opens nothing here"
-            raise Refusal("unauthorized", text, field="hello.token", close=NO_KEY)
-        if not self.authorized:
-            self.authorized = True
-            self._put(self.served.ready(self.name), now)
+        if self.visitor.show(token):
+            self._put(self.served.ready(self.name, self.visitor.limits), now)
 
     def _speak(self, message: protocol.Speak, now: float) -> None:
         name = message.utterance
@@ -167,13 +150,13 @@ class Session:
             text = "a live utterance has this name"
             raise Refusal("duplicate_utterance", text, utterance=name)
         continues = self._voice_of(message.continues, name)
-        admit(self.load, name, len(self.live), self.limits)
+        admit(self.load, self.limits, len(self.live), self.visitor, message, now)
         seed = next(self._seeds) if message.seed is None else message.seed
         ident = next(self._ids)
         utterance, speak = opened(message, self.served, ident, seed, continues, now)
         self._ended.drop(name)
         self.live[name] = self._by_id[ident] = utterance
-        self._commands.append(speak)
+        self._say(utterance, [speak], now)
         if self._holding:
             self._commands.append(engine.Hold(ident))
 
@@ -188,21 +171,25 @@ class Session:
         return ident
 
     def _text(self, message: protocol.Text, now: float) -> None:
-        utterance = self._move(message.utterance, "text")
-        if utterance is None:
-            return
-        utterance.hear(message.text, message.seq, self.limits.utterance_text_bytes, now)
-        if message.text:
-            self._commands.append(engine.Text(utterance.id, message.text))
+        if utterance := self._move(message.utterance, "text"):
+            self.visitor.take(utterance.name, len(message.text), now)
+            text = utterance.hear(message.text, message.seq, self.limits.utterance_text_bytes, now)
+            self._say(utterance, [engine.Text(utterance.id, text)] if text else [], now)
+
+    def _say(self, utterance: Utterance, commands: list[engine.Command], now: float) -> None:
+        """Hand text on, and tell the client once that words were left out of it."""
+        self._commands += commands
+        if warning := utterance.warn():
+            self._put(warning, now)
 
     def _played(self, name: str, samples: int) -> None:
         utterance = self.live.get(name)
         if utterance is None:
             if name not in self._ended:  # playback outlives an utterance
                 raise unknown(name)
-        elif (samples := min(samples, utterance.samples)) > utterance.played:
+        elif (samples := min(samples, utterance.samples)) >= utterance.played:
             utterance.played = samples
-            self._commands.append(engine.Played(utterance.id, samples))
+            self._commands.append(engine.Played(utterance.id, utterance.from_wire(samples)))
 
     def _move(self, name: str, kind: str) -> Utterance | None:
         """The live utterance, moved on by `kind`; None where a late message is forgiven."""
@@ -218,11 +205,13 @@ class Session:
         utterance.state = MOVES[utterance.state][kind]
         return utterance
 
-    def _cancel(self, names: list[str], now: float) -> None:
-        for utterance in [self.live[n] for n in names if n in self.live]:
+    def _cancel(self, names: list[str], played: int | None, now: float) -> None:
+        live = [self.live[n] for n in names if n in self.live]
+        for utterance in live:
             self._commands.append(engine.Cancel(utterance.id))
             utterance.samples -= self.outbox.drop_audio(utterance.name)
-            self._done(utterance, "cancelled", None, now)
+            heard = played if len(live) == 1 else None  # of several it tells nothing
+            self._done(utterance, "cancelled", None, now, heard)
 
     def _cancel_all(self) -> None:
         self._commands += [engine.Cancel(u.id) for u in self.live.values()]
@@ -231,7 +220,7 @@ class Session:
 
     # In: the engine and time
 
-    def receive_event(self, event: engine.Event, now: float) -> None:
+    def receive_event(self, event: engine.Event | Queued, now: float) -> None:
         """An event of one utterance; of one cancelled or failed since, it falls to the floor."""
         utterance = self._by_id.get(getattr(event, "utterance", 0))
         if utterance is None:
@@ -241,17 +230,19 @@ class Session:
                 late = utterance.timed_out and reason in ("eos", "empty")
                 self._done(utterance, "text_timeout" if late else reason, event, now)
             case engine.Failed(_, code, text):
-                retry = 1000 if code in ("busy", "engine_failed") else None
+                retry = self.load.line.retry_ms() if code == "busy" else None
+                retry = 1000 if code == "engine_failed" else retry
                 code = code if code in CODES else "internal"
                 self._fail(utterance, Refusal(code, text, retry_ms=retry), now)
             case _:
-                if message := utterance.tell(event, now):
+                for message in utterance.tell(event, now):
                     self._put(message, now)
 
-    def tick(self, now: float) -> None:
-        """Everything that only time brings; call a few times a second."""
+    def tick(self, now: float, listening: bool = True) -> None:
+        """What only time brings, a few times a second; `listening`: no input lies unread."""
         if self.closing:
             return
+        keep_time(self, now, listening)
         for refusal in overdue(self, now):
             self.refuse(refusal, now)
         if self.load.draining and not self.live:
@@ -267,13 +258,19 @@ class Session:
     # Ends
 
     def _done(
-        self, utterance: Utterance, reason: str, finished: engine.Finished | None, now: float
+        self,
+        utterance: Utterance,
+        reason: str,
+        finished: engine.Finished | None,
+        now: float,
+        played: int | None = None,
     ) -> None:
         del self.live[utterance.name], self._by_id[utterance.id]
         self.heard_at = now  # idleness begins here
         forgiven = not utterance.ended or reason not in ("eos", "empty")
         self._ended.add(utterance.name, utterance.id, forgiven=forgiven)
-        self._put(utterance.done(reason, finished), now)
+        for message in utterance.close(reason, finished, played):
+            self._put(message, now)
         if self.load.draining and not self.live:
             self._close(RESTART, "draining")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class SpeechError(Exception):
@@ -38,6 +38,15 @@ class Audio(bytes):
         return audio
 
 
+class Word(NamedTuple):
+    """A word as it is spoken: samples of its sound, and where it begins in the client's text."""
+
+    text: str
+    start: int
+    end: int
+    char: int
+
+
 @dataclass(frozen=True)
 class Done:
     """The server's account of an utterance. What it does not say is None."""
@@ -50,7 +59,7 @@ class Done:
     rtf: float | None = None
     text_wait_ms: float | None = None
     engine_wait_ms: float | None = None
-    heard: str | None = None
+    heard: str | None = None  # of the text, where it was not spoken to its end
     remaining: str | None = None
     estimated: bool | None = None
 

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
-from math import ceil
 from typing import Any
 
 from engine import messages as engine
 
 from .audio import encode, first_audible
-from .capabilities import FRAME_RATE, Capabilities
 from .errors import Refusal
-from .protocol import Speak
+from .heard import STEPS, Heard
+from .line import Queued
+from .script import Script
+
+WORDS_EVERY = 5  # frames between two looks for words to tell
+CUT = (
+    "cancelled",
+    "error",
+    "length",
+    "guard_silence",
+    "guard_loop",
+)  # reasons that leave text unsaid
 
 
 class State(Enum):
@@ -42,20 +51,24 @@ class Utterance:
     name: str
     id: int  # the engine's
     seed: int
-    rate: int
+    rate: int  # the model's: `frame_samples` and everything the engine says count in it
+    wire_rate: int  # the client's: `samples`, `played` and every position on the wire count in it
     frame_samples: int
     encoding: str
     progress: bool
     journal: bool
     opened_at: float
+    script: Script = field(default_factory=Script)
     state: State = State.WAITING
-    ended: bool = False  # by the client
+    ended: bool = False  # no more text comes
     text_seq: int = 0  # the next text message's, where the client counts
     text_bytes: int = 0
     text_chars: int = 0
-    fed_chars: int = 0
+    fed_chars: int = 0  # of the pushed text
     first_text_at: float = -1.0
     last_text_at: float = 0.0
+    fed_at: float = 0.0  # or the last text let in
+    stuck: bool = False  # none of its text is being fed
     flushes: int = 0
     started_at: float = -1.0
     first_audio_at: float = -1.0
@@ -67,19 +80,39 @@ class Utterance:
     played: int = -1
     segments: int = 0
     timed_out: bool = False
+    words: bool = False  # are to be told
+    heard: Heard = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.heard = Heard(lambda: self.script.pushed)
 
     @property
     def pending_chars(self) -> int:
-        return self.text_chars - self.fed_chars
+        """The client's characters that are to be said and not fed yet."""
+        return self.text_chars - self.script.origin(self.fed_chars)
 
-    def hear(self, text: str, seq: int | None, limit: int, now: float) -> None:
-        """Count a text delta in. `seq` is the client's count, None where it keeps none."""
+    def to_wire(self, samples: int) -> int:
+        """A position at the model's rate, as one at the client's; exact at frame borders."""
+        return samples * self.wire_rate // self.rate
+
+    def from_wire(self, samples: int) -> int:
+        """A position at the client's rate, as one at the model's: never a later one."""
+        return samples * self.rate // self.wire_rate
+
+    def steps(self, samples: int) -> int:
+        """A position at the model's rate, in 10 ms."""
+        return samples * STEPS // self.rate
+
+    def hear(self, text: str, seq: int | None, limit: int, now: float) -> str:
+        """Take in a text delta; returns what of it goes to the engine now. `seq` is the client's
+        count, None where it keeps none.
+        """
         if seq is not None and seq != self.text_seq:
             said = f"text.seq is {seq} where {self.text_seq} was due"
             raise Refusal("bad_message", said, field="text.seq", utterance=self.name)
         self.text_seq += 1
         if not text:
-            return
+            return ""
         self.text_bytes += len(text.encode())
         if self.text_bytes > limit:
             said = f"the utterance's text is over utterance_text_bytes ({limit})"
@@ -87,14 +120,41 @@ class Utterance:
             raise Refusal("too_large", said, limit=which, utterance=self.name)
         self.text_chars += len(text)
         self.last_text_at = now
+        if not self.stuck:
+            self.fed_at = now
         if self.first_text_at < 0:
             self.first_text_at = now
+        return self.script.hear(text)
 
-    def tell(self, event: engine.Event, now: float) -> dict[str, Any] | None:
-        """Take in an event of the running utterance; returns the message it becomes, if any."""
+    def flush(self) -> list[engine.Command]:
+        self.flushes += 1
+        return [*self._rest(), engine.Flush(self.id, self.flushes)]
+
+    def end(self) -> list[engine.Command]:
+        self.ended = True
+        return [*self._rest(), engine.End(self.id)]
+
+    def _rest(self) -> list[engine.Command]:
+        text = self.script.rest()
+        return [engine.Text(self.id, text)] if text else []
+
+    def warn(self) -> dict[str, Any] | None:
+        """The `warning` that words were left out, once."""
+        if not self.script.omits():
+            return None
+        text = "code blocks, comments or stage directions were left out; clean: off says them"
+        return {"type": "warning", "code": "cleaned", "message": text, "utterance": self.name}
+
+    def tell(self, event: engine.Event | Queued, now: float) -> list[dict[str, Any]]:
+        """Take in an event of the running utterance; returns the messages it becomes."""
+        if isinstance(event, engine.Audio):
+            message = self.audio(event, now)
+            return [message, *self.tell_words()] if self.words else [message]
+        told = self._tell(event, now)
+        return [told] if told else []
+
+    def _tell(self, event: engine.Event | Queued, now: float) -> dict[str, Any] | None:
         match event:
-            case engine.Audio():
-                return self.audio(event, now)
             case engine.Started(_, seed, queue):
                 self.state = MOVES[self.state]["started"]
                 self.started_at = self.last_text_at = now
@@ -104,16 +164,22 @@ class Utterance:
                     "seed": seed,
                     "queue_ms": round(queue * 1000, 3),
                 }
+            case Queued(_, place):
+                return {"type": "queued", "utterance": self.name, "place": place}
             case engine.Progress(_, chars, frame):
                 self.fed_chars = chars
-                at = frame * self.frame_samples
+                self.heard.take(event, self.steps(self.frame_samples))
+                at = self.to_wire(frame * self.frame_samples)
+                chars = self.script.origin(chars)
                 told = {"type": "progress", "utterance": self.name, "chars": chars, "at": at}
                 return told if self.progress else None
             case engine.Flushed(_, flush, frame):
-                at = frame * self.frame_samples
+                at = self.to_wire(frame * self.frame_samples)
                 return {"type": "flushed", "utterance": self.name, "flush": flush, "at": at}
             case engine.Segment():
-                self.segments = event.index + 1
+                if event.frame >= 0:
+                    self.segments = event.index + 1
+                self.heard.take(event, self.steps(self.frame_samples))
         return None
 
     def audio(self, event: engine.Audio, now: float) -> dict[str, Any]:
@@ -133,16 +199,56 @@ class Utterance:
         }
         if self.journal:
             message["codes"] = event.codes
+        self.heard.levels += event.levels
         self.frames += 1
         self.seq += 1
         self.samples += count
-        self.last_audio_at = now
+        self.last_audio_at = self.fed_at = now
+        self.stuck = False
         return message
 
-    def done(self, reason: str, finished: engine.Finished | None) -> dict[str, Any]:
-        """The `done` message; `finished` is the engine's account, None when we ended it."""
+    def tell_words(self, last: bool = False) -> list[dict[str, Any]]:
+        """The `words` message of what has sounded since the last one; `last`: no sound follows."""
+        if not self.words or not (last or self.frames % WORDS_EVERY == 0):
+            return []
+        here = self.steps(self.from_wire(self.samples))
+        text, sample = self.script.pushed, self.rate // STEPS
+        words = [
+            [
+                text[word.start : word.end],
+                *(self.to_wire(int(step * sample)) for step in (start, end)),
+                self.script.origin(word.start),
+            ]
+            for word, start, end in self.heard.news(here, last)
+        ]
+        told = {"type": "words", "utterance": self.name, "words": words, "estimated": True}
+        return [told] if words else []
+
+    def split(self, played: int | None) -> dict[str, Any]:
+        """The text heard and the rest, by `played`, else by the client's reports, else by what was
+        sent.
+        """
+        reported = self.played if self.played >= 0 else self.samples
+        samples = min(reported if played is None else played, self.samples)
+        at = self.heard.upto(self.steps(self.from_wire(samples)))
+        heard, remaining = self.script.split(at)
+        return {"heard": heard, "remaining": remaining, "estimated": True}
+
+    def close(
+        self, reason: str, finished: engine.Finished | None, played: int | None = None
+    ) -> list[dict[str, Any]]:
+        """The last messages, `done` behind all; `finished` is the engine's account, None when we
+        ended it; `played` is what a `cancel` said.
+        """
+        if reason in ("eos", "text_timeout"):
+            self.heard.end()
+        return [*self.tell_words(last=True), self._done(reason, finished, played)]
+
+    def _done(
+        self, reason: str, finished: engine.Finished | None, played: int | None
+    ) -> dict[str, Any]:
         origin = self.first_text_at if self.first_text_at >= 0 else self.opened_at
-        length = self.samples / self.rate
+        length = self.samples / self.wire_rate
         return {
             "type": "done",
             "utterance": self.name,
@@ -154,6 +260,7 @@ class Utterance:
             "rtf": round((self.last_audio_at - self.started_at) / length, 4) if length else None,
             "text_wait_ms": round(finished.text_wait * 1000, 3) if finished else None,
             "engine_wait_ms": round(finished.engine_wait * 1000, 3) if finished else None,
+            **(self.split(played) if reason in CUT else {}),
         }
 
     def _listen(self, pcm: bytes, now: float) -> None:
@@ -162,47 +269,9 @@ class Utterance:
             self.first_audio_at = now
         offset = first_audible(pcm)
         if offset >= 0:
-            played_at = self.first_audio_at + self.samples / self.rate
+            played_at = self.first_audio_at + self.samples / self.wire_rate
             self.audible_at = max(played_at, now) + offset / self.rate
 
 
 def _ms(since: float, until: float) -> float | None:
     return round((until - since) * 1000, 3) if until >= 0 else None
-
-
-def opened(
-    message: Speak, served: Capabilities, ident: int, seed: int, continues: int, now: float
-) -> tuple[Utterance, engine.Speak]:
-    """A new utterance and the command that tells the engine of it."""
-    utterance = Utterance(
-        name=message.utterance,
-        id=ident,
-        seed=seed,
-        rate=served.rate,
-        frame_samples=served.frame_samples,
-        encoding=message.format or "pcm_s16le",
-        progress=message.progress,
-        journal=message.journal,
-        opened_at=now,
-        state=State.SEALED if message.end else State.WAITING,
-        ended=message.end,
-    )
-    utterance.hear(message.text, None, served.limits.utterance_text_bytes, now)
-    utterance.text_seq = 0  # counts text messages; the text of speak is none
-    sampling = message.sampling
-    return utterance, engine.Speak(
-        utterance=ident,
-        instruct=message.voice.instruct,
-        seed=seed,
-        text=message.text,
-        ended=message.end,
-        speaker=message.voice.speaker,
-        language=message.language,
-        talker=sampling.talker if sampling else served.talker,
-        predictor=sampling.predictor if sampling else served.predictor,
-        layout=message.layout,
-        carry=message.carry,
-        max_frames=ceil((message.max_seconds or served.seconds) * FRAME_RATE),
-        live=message.pace == "live",
-        continues=continues,
-    )

@@ -36,10 +36,12 @@ class WavFile:
     def close(self) -> None:
         if self._file.closed:
             return
-        if self._file.seekable():
-            self._file.seek(0)
-            self._file.write(header(self._rate, self.bytes))
-        self._file.close()
+        try:
+            if self._file.seekable():
+                self._file.seek(0)
+                self._file.write(header(self._rate, self.bytes))
+        finally:
+            self._file.close()
 
     def __enter__(self) -> WavFile:
         return self

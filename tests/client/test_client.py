@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -12,6 +11,7 @@ import pytest
 
 from gateway.client import Client, SpeechError, connect, speak
 from gateway.config import GatewayConfig, Limits
+from gateway.keys import grants
 from gateway.server import Server
 from tests.gateway.house import FAKE, asynchronous, gateway
 
@@ -212,7 +212,7 @@ async def test_unread_audio_is_bounded_and_fails_alone() -> None:
 
 @asynchronous
 async def test_a_key_opens_the_door_and_a_wrong_one_does_not() -> None:
-    keys = frozenset({hashlib.sha256(b"sesame").digest()})
+    keys = grants(["sesame"])
     async with gateway(keys=keys) as server:
         async with connect(url(server), token="sesame") as client:
             utterance = await client.speak(MAN, "hello")
@@ -248,6 +248,7 @@ async def test_a_lost_connection_fails_what_was_heard_and_the_next_speak_opens_i
         await client.open()
         utterance = await client.speak(MAN, LONG)
         await anext(utterance)
+        await lose(server)
     with pytest.raises(SpeechError) as lost:
         async for _ in utterance:
             pass
@@ -276,6 +277,26 @@ async def test_text_of_which_nothing_was_heard_is_sent_again() -> None:
         assert len([audio async for audio in whole]) == 6
         assert whole.seed == 5
         assert len([audio async for audio in fed]) == 9
+        await client.close()
+
+
+@asynchronous
+async def test_what_a_server_that_stops_did_not_begin_is_sent_again() -> None:
+    async with gateway(drain_seconds=0.1) as server:
+        client = Client(url(server))
+        await client.open()
+        begun = await client.speak(MAN, LONG)
+        waiting = await client.speak(MAN, seed=5)
+        await anext(begun)
+        await waiting.started()
+        await server.drain()
+    with pytest.raises(SpeechError) as lost:
+        await begun.done()
+    assert lost.value.code == "draining"
+    async with back_again(server.port):
+        await waiting.send("one two")
+        await waiting.end()
+        assert len([audio async for audio in waiting]) == 6
         await client.close()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import io
 import os
 import re
@@ -15,10 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from gateway.keys import grants
 from gateway.say import Source
 from gateway.server import Server
 from gateway.wav import HEADER, WavFile
-from tests.gateway.house import ROOT, asynchronous, gateway
+from tests.gateway.house import ROOT, asynchronous, gateway, until
 
 FRAME = 1_920
 SECOND = 24_000
@@ -48,6 +48,16 @@ async def test_a_text_becomes_a_wav_file(tmp_path: Path) -> None:
     assert frames(out) == 12 * FRAME
     assert re.search(r"^first audio after \d+ ms$", told.decode(), re.MULTILINE)
     assert re.search(r"0\.96 s of speech · RTF [\d.]+ · seed 7$", told.decode(), re.MULTILINE)
+
+
+@pytest.mark.parametrize(("raw", "words"), [([], 2), (["--raw"], 3)])
+@asynchronous
+async def test_marks_are_said_on_request(raw: list[str], words: int, tmp_path: Path) -> None:
+    out = tmp_path / "x.wav"
+    async with gateway() as server:
+        process = await say(server, "**one** 🎉 two", "--out", str(out), *raw)
+        await process.communicate()
+    assert frames(out) == 3 * words * FRAME
 
 
 @asynchronous
@@ -142,7 +152,7 @@ async def test_where_nothing_answers(tmp_path: Path) -> None:
 async def test_a_key_comes_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keys = frozenset({hashlib.sha256(b"sesame").digest()})
+    keys = grants(["sesame"])
     out = tmp_path / "x.wav"
     async with gateway(keys=keys) as server:
         refused = await say(server, "hello", "--out", str(out))
@@ -176,6 +186,61 @@ async def test_a_folder_that_is_not_there_is_told_before_anything_else(tmp_path:
     assert process.returncode == 2
     assert b"Cannot write" in told
     assert b"No such file or directory" in told
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "words"),
+    [
+        ("--stdin <&-", 2, "Standard input is closed."),
+        ("$'\\xff'", 2, "The text is not UTF-8."),
+        ("hello --voice $'\\xff'", 2, "--voice is not UTF-8."),
+        ("hello --language $'\\xff'", 2, "--language is not UTF-8."),
+        ("hello --token $'\\xff' --url ws://127.0.0.1:9/", 2, "--token is not UTF-8."),
+        ("hello --url nonsense.invalid", 1, "nothing answers at ws://nonsense.invalid/v1/speech"),
+        ("hello --url http://127.0.0.1:9/", 1, "nothing answers at ws://127.0.0.1:9/v1/speech"),
+        ("hello --url ws://[", 2, "--url: 'ws://[' is no server's address"),
+        ("hello --url ws://h:x/", 2, "--url: 'ws://h:x/' is no server's address"),
+        ("hello --device tpu", 2, "auto, cpu or cuda"),
+        ("hello --url ws://127.0.0.1:9/ --out - >&-", 2, "standard output is closed"),
+    ],
+)
+@asynchronous
+async def test_what_cannot_be_said_is_told(
+    command: str, status: int, words: str, tmp_path: Path
+) -> None:
+    shell = f"exec {sys.executable} -m gateway say --out {tmp_path}/x.wav {command}"
+    process = await asyncio.create_subprocess_exec("bash", "-c", shell, stderr=PIPE, cwd=ROOT)
+    _, told = await process.communicate()
+    assert process.returncode == status
+    assert words in told.decode()
+    assert "Traceback" not in told.decode()
+    assert os.listdir(tmp_path) == []
+
+
+@asynchronous
+async def test_a_full_disk_is_told() -> None:
+    async with gateway() as server:
+        process = await say(server, "one two three", "--out", "/dev/full")
+        _, told = await process.communicate()
+    assert process.returncode == 1
+    assert b"No space left on device" in told
+    assert b"Traceback" not in told
+
+
+@asynchronous
+async def test_a_second_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "gateway", "say", "hello", "--out", str(tmp_path / "x.wav"),
+        stderr=PIPE, cwd=ROOT, env=os.environ | {"TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    await until(lambda: any(name.startswith("vivavoce-") for name in os.listdir(tmp_path)))
+    process.send_signal(signal.SIGINT)
+    await asyncio.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, told = await process.communicate()
+    assert process.returncode == 130
+    assert b"Traceback" not in told
+    assert os.listdir(tmp_path) == []
 
 
 @asynchronous
@@ -226,3 +291,42 @@ def test_a_wav_in_a_file_knows_its_length(tmp_path: Path) -> None:
     with WavFile((tmp_path / "x.wav").open("wb"), SECOND) as wav:
         wav.write(bytes(2 * SECOND))
     assert frames(tmp_path / "x.wav") == SECOND
+
+
+@asynchronous
+async def test_a_server_is_named_as_people_write_it(tmp_path: Path) -> None:
+    async with gateway() as server:
+        for url in (f"localhost:{server.port}", f"http://127.0.0.1:{server.port}/"):
+            process = await say(server, "one", "--out", str(tmp_path / "x.wav"), "--url", url)
+            assert await process.wait() == 0
+            assert frames(tmp_path / "x.wav") == 3 * FRAME
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--model", "x"], "--model and --device are the server's own at --url: leave them out."),
+        (
+            ["--device", "cpu"],
+            "--model and --device are the server's own at --url: leave them out.",
+        ),
+        (["--url", "ftp://x"], "--url: 'ftp://x' is no server's address"),
+    ],
+)
+@asynchronous
+async def test_what_cannot_be_meant_is_said(arguments: list[str], told: str) -> None:
+    async with gateway() as server:
+        process = await say(server, "one", "--out", "-", *arguments)
+        out, error = await process.communicate()
+    assert process.returncode == 2
+    assert out == b""
+    assert error.decode().startswith(told)
+
+
+@asynchronous
+async def test_a_key_that_lacks_is_asked_for() -> None:
+    async with gateway(keys=grants(["secret"])) as server:
+        process = await say(server, "one", "--out", "-")
+        _, error = await process.communicate()
+    assert process.returncode == 1
+    assert error.decode().strip().endswith("(--token or VIVAVOCE_TOKEN gives it)")

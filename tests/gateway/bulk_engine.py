@@ -35,6 +35,7 @@ async def run(path: str, slots: int) -> None:
                     writer.write(engine.pack([engine.Started(command.utterance, 0, 0.0)]))
                 elif isinstance(command, engine.Cancel):
                     left.pop(command.utterance, None)
+            writer.write(engine.pack([engine.Status(len(left), 0, slots, 0, 0.08, 0, 0)]))
     except asyncio.IncompleteReadError:
         speaking.cancel()
 

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 from engine import messages as engine
 
 RATE, FRAME = 24_000, 1_920
+STATUS = 0.1  # seconds between load reports; the real one takes 1
 WORDS_PER_FRAME = 1 / 3  # speech takes about four words a second
 LANGUAGES = ["english", "german", "french", "japanese"]
 
@@ -70,6 +71,8 @@ class FakeEngine:
         self.steps = 0
         self.frames = 0
         self.wake = asyncio.Event()
+        self.asked = False
+        self.reported = 0.0
 
     def ready(self) -> engine.Ready:
         return engine.Ready(
@@ -80,8 +83,15 @@ class FakeEngine:
 
     def handle(self, command: engine.Message) -> None:
         now = time.monotonic()
+        self.asked = True
         if isinstance(command, engine.Speak):
             voice = Voice(command, command.text, command.ended, now)
+            if resume := command.resume:
+                voice.text = "".join(s for s in resume.said if isinstance(s, str))
+                voice.ended = engine.ENDED in resume.said
+                numbers = [n for n in resume.said if isinstance(n, int)]
+                voice.flushes = [n for n in numbers if n > resume.answered]
+                voice.frames = voice.spoken = len(resume.codes) // 32
             self.waiting[command.utterance] = voice
             return
         voice_or_none = self.running.get(command.utterance) or self.waiting.get(command.utterance)  # type: ignore[union-attr]
@@ -170,7 +180,9 @@ class FakeEngine:
         while True:
             begun = time.monotonic()
             ran = self.step()
-            if self.out:
+            due = (self.running or self.waiting) and begun - self.reported >= STATUS
+            if self.out or self.asked or due:
+                self.asked, self.reported = False, begun
                 load = (len(self.running), len(self.waiting), self.slots, 0, self.step_seconds)
                 self.out.append(engine.Status(*load, self.steps, self.frames))
                 batch, self.out = self.out, []
@@ -181,7 +193,8 @@ class FakeEngine:
             else:
                 self.wake.clear()
                 try:
-                    await asyncio.wait_for(self.wake.wait(), 0.02 if self.running else None)
+                    busy = self.running or self.waiting
+                    await asyncio.wait_for(self.wake.wait(), 0.02 if busy else None)
                 except TimeoutError:
                     pass
 

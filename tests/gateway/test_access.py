@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import ipaddress
 
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from gateway.admission import Keys, digests, origin_allowed
+from gateway.admission import origin_allowed
+from gateway.keys import Keys, grants
+from gateway.server import Server
 
 from .house import MSGPACK, asynchronous, gateway, http, peer
 
-KEYS = digests(["# the page's", "", "first", "sha256:" + hashlib.sha256(b"second").hexdigest()])
+KEYS = grants(["# the page's", "", "first", "sha256:" + hashlib.sha256(b"second").hexdigest()])
 
 
 @asynchronous
@@ -78,7 +82,7 @@ async def test_pages_from_elsewhere_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("origin", "host", "loopback", "allowed"),
+    ("origin", "host", "strict", "allowed"),
     [
         (None, "anything", True, True),
         ("http://localhost:8000", "localhost:8000", True, True),
@@ -92,21 +96,76 @@ async def test_pages_from_elsewhere_are_refused() -> None:
         ("http://", "", True, False),
         ("http://[", "[", True, False),
         ("", "", False, False),
+        ("null", "null", False, False),
+        ("file://", "", False, False),
+        ("file://localhost", "localhost", True, False),
+        ("http://localhost:8001", "localhost:8000", True, False),  # another port
+        ("http://voice.example", "voice.example:80", False, True),  # the same, said twice
+        ("https://voice.example", "voice.example:443", False, True),
+        ("https://voice.example", "voice.example:80", False, False),
+        ("http://[::1]", "[::1]:80", True, True),
+        ("http://[::1]:8000", "[::2]:8000", True, False),
+        ("http://192.168.1.5:8000", "192.168.1.5:8000", True, True),  # nobody can rebind it
+        ("http://192.168.1.5:8000", "192.168.1.6:8000", True, False),
+        ("http://box:8000", "box:8000", True, True),
+        ("http://box.local:8000", "box.local:8000", True, True),
+        ("http://local.evil.example:8000", "local.evil.example:8000", True, False),
+        ("http://evil.example.:8000", "evil.example.:8000", True, False),
+        ("http://evil@localhost:8000", "localhost:8000", True, False),
+        ("http://localhost:8000/", "localhost:8000", True, False),
+        ("http://localhost:port", "localhost:port", True, False),
+        ("http://localhost:99999", "localhost:99999", True, False),
+        ("moz-extension://abc", "abc", False, False),
     ],
 )
-def test_origins(origin: str | None, host: str, loopback: bool, allowed: bool) -> None:
-    assert origin_allowed(origin, host, (), loopback) is allowed
+def test_origins(origin: str | None, host: str, strict: bool, allowed: bool) -> None:
+    assert origin_allowed(origin, host, (), strict) is allowed
+
+
+def test_an_origin_of_another_scheme_is_another_origin() -> None:
+    name = "voice.example"
+    assert origin_allowed(f"https://{name}", name, (), False, "https")
+    assert not origin_allowed(f"http://{name}", name, (), False, "https")
+    assert not origin_allowed(f"https://{name}", name, (), False, "http")
+
+
+@asynchronous
+async def test_without_keys_a_public_name_must_be_named() -> None:
+    """A page that gives its own name our address (DNS rebinding) is a foreign page."""
+
+    async def opens(server: Server, **headers: str) -> bool:
+        name = {"Host": f"voice.example:{server.port}"} | headers
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        name |= {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
+        name |= {"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
+        lines = [f"{key}: {value}" for key, value in name.items()]
+        first = "GET /v1/speech?format=json HTTP/1.1"
+        writer.write("\r\n".join([first, *lines, "", ""]).encode())
+        await reader.readuntil(b"\r\n\r\n")
+        said = await reader.readuntil(b"}")
+        writer.close()
+        return b'"ready"' in said
+
+    async with gateway(host="0.0.0.0") as server:
+        page = f"http://voice.example:{server.port}"
+        assert not await opens(server, Origin=page)
+        assert await opens(server)
+    async with gateway(host="0.0.0.0", origins=("https://voice.example",)) as server:
+        assert await opens(server, Origin="https://voice.example")
+    async with gateway(host="0.0.0.0", keys=KEYS) as server:  # such a page has no key
+        page = f"http://voice.example:{server.port}"
+        assert await opens(server, Origin=page, Authorization="Bearer first")
+    proxies = (ipaddress.ip_network("127.0.0.1"),)
+    async with gateway(host="0.0.0.0", keys=KEYS, proxies=proxies) as server:
+        key, page = "Bearer first", f"http://voice.example:{server.port}"
+        for scheme, allowed in (("http", True), ("https", False)):
+            said = {"X-Forwarded-Proto": scheme}
+            assert await opens(server, Origin=page, Authorization=key, **said) is allowed
 
 
 def test_keys_are_compared_as_digests() -> None:
     keys = Keys(KEYS)
-    assert [keys.accept(k) for k in ("first", "second", "firs", "", "# the page's")] == [
-        *(True, True),
-        *(False, False, False),
-    ]
+    known = [hashlib.sha256(key).digest() for key in (b"first", b"second")]
+    assert [keys.digest(k) for k in ("first", "second")] == known
+    assert [keys.digest(k) for k in ("firs", "", "# the page's")] == [None] * 3
     assert not Keys([]).needed
-
-
-def test_a_half_digest_is_refused() -> None:
-    with pytest.raises(ValueError):
-        digests(["sha256:abcd"])

@@ -6,9 +6,15 @@ import asyncio
 import itertools
 import os
 import signal
+import socket
+import tempfile
+import threading
+from pathlib import Path
 
 import pytest
 
+from engine import messages as engine
+from engine import worker
 from gateway import engines
 from gateway.config import EngineArguments, GatewayConfig
 from gateway.process import EngineFailed
@@ -23,30 +29,14 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynchronous
-async def test_an_engine_killed_in_mid_speech_fails_its_utterances_and_is_replaced() -> None:
-    async with gateway() as server, peer(server) as client, peer(server) as other:
-        await client.speak("a", "word " * 50)
-        await client.speak("b", "word " * 50)
-        await other.speak("c", "word " * 50)
-        await client.until("audio", utterance="b")
-        await other.until("audio")
-        os.kill(child(server), signal.SIGKILL)
-        seen = await client.until("done") + await client.until("done")
-        for name in ("a", "b"):
-            error, done = [m for m in seen if m["type"] != "audio" and m["utterance"] == name][-2:]
-            assert (error["code"], error["fatal"]) == ("engine_failed", False)
-            assert done["reason"] == "error"
-        assert (await other.until("done"))[-1]["reason"] == "error"
-        await spoken(client)
-        assert server.metrics.restarts._value.get() == 1
-
-
-@asynchronous
 async def test_an_engine_that_crashes_by_itself_is_replaced() -> None:
+    """The utterance that kills engines fails; who comes meanwhile waits."""
     async with gateway() as server, peer(server) as client:
-        for _ in range(3):
+        for _ in range(2):
             await client.speak("u", "#crash", end=True)
-            assert (await client.until("done"))[-1]["reason"] == "error"
+            error, done = (await client.until("done"))[-2:]
+            assert (error["code"], error["retry_ms"] > 0) == ("engine_failed", True)
+            assert done["reason"] == "error"
             await spoken(client)
 
 
@@ -62,16 +52,75 @@ async def spoken(client: Peer) -> None:
 
 
 @asynchronous
+async def test_an_engine_that_hangs_is_killed_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "LOOK_SECONDS", 0.1)
+    async with gateway() as server, peer(server) as client:
+        for speaking in (True, False):  # a command alone is owed a word
+            hung = child(server)
+            if speaking:
+                await client.speak("u", "word " * 50, end=True, pace="fast")
+                await client.until("audio")
+            os.kill(hung, signal.SIGSTOP)
+            if not speaking:
+                await client.speak("u", "word " * 50, end=True, pace="fast")
+            seen = await client.until("done")
+            assert seen[-1]["reason"] == "eos"
+            assert not [m for m in seen if m["type"] == "error"]
+            assert child(server) != hung
+            assert gone(hung)
+
+
+@asynchronous
+async def test_an_engine_that_owes_nothing_may_be_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an utterance; and one that waits for text is reported of all the time."""
+    monkeypatch.setattr(engines, "LOOK_SECONDS", 0.05)
+    async with gateway() as server, peer(server) as client:
+        for text in (None, "no more comes "):
+            if text:
+                await client.speak("u", text)
+                await client.until("audio", seq=2)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(2 * engines.LOOK_SECONDS * engines.LOOKS):
+                    await client.until("error")
+        assert server.metrics.restarts._value.get() == 0
+
+
+def test_the_worker_reports_after_each_command_and_while_an_utterance_waits() -> None:
+    """What the gateway's patience counts on."""
+
+    class Waiting:
+        ran, busy = False, True
+
+        def step(self, commands: list[engine.Command]) -> list[engine.Event]:
+            return []
+
+        def status(self) -> engine.Status:
+            return engine.Status(1, 0, 8, 1, 0.0, 0, 0)
+
+    ours, theirs = socket.socketpair()
+    serving = threading.Thread(target=worker.serve, args=(Waiting(), theirs))
+    serving.start()
+    with theirs, ours, ours.makefile("rb") as stream:
+        for command in (engine.End(1), None, engine.Played(1, 0), None):
+            if command:
+                ours.sendall(engine.pack([command]))
+            size = int.from_bytes(stream.read(engine.HEADER), "big")
+            assert engine.unpack(stream.read(size)) == [Waiting().status()]
+        ours.shutdown(socket.SHUT_WR)
+        serving.join()
+
+
+@asynchronous
 async def test_ready_is_503_while_there_is_no_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engines, "BACK_OFF", (60.0,))
     async with gateway() as server, peer(server) as client:
-        await client.speak("u", "#crash", end=True)
-        await client.until("error", code="engine_failed")
+        os.kill(child(server), signal.SIGKILL)
+        await until(lambda: not server.load.ready)
         assert (await http(server, "GET", "/health/ready"))[0] == 503
         assert (await http(server, "GET", "/health/live"))[0] == 200
         assert (await http(server, "GET", "/v1/capabilities"))[0] == 200
         await client.speak("v", "hello", end=True)
-        assert (await client.until("error"))[-1]["code"] == "busy"
+        assert await client.alive()  # it waits
         async with peer(server) as late:
             assert (await late.next())["type"] == "ready"
 
@@ -108,14 +157,18 @@ async def test_an_engine_that_cannot_load_says_why() -> None:
 
 
 @asynchronous
-async def test_the_engine_ends_with_the_gateway_and_leaves_nothing() -> None:
+async def test_the_engine_ends_with_the_gateway_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     async with gateway() as server:
         pid = child(server)
-        folder = server.engines._process._folder
-        assert folder
-        assert folder.stat().st_mode & 0o077 == 0
+        assert os.listdir(tmp_path) == []  # its socket is gone: a killed gateway leaves none
+        server.engines._process.kill()
+        await until(lambda: child(server) != pid and server.load.ready)
+        assert os.listdir(tmp_path) == []
+        pid = child(server)
     assert gone(pid)
-    assert not folder.exists()
 
 
 def child(server: Server) -> int:

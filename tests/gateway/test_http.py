@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -90,6 +91,54 @@ async def test_wrong_methods_and_paths_are_told(tmp_path: Path) -> None:
         assert (await http(server, "GET", "/v1/speak"))[0] == 404
         async with peer(server) as client:
             assert await client.alive()
+
+
+@asynchronous
+async def test_head_of_the_speech_socket_is_its_get() -> None:
+    async with gateway() as server:
+        _, get, body = await http(server, "GET", "/v1/speech")
+        status, head, nothing = await http(server, "HEAD", "/v1/speech")
+        assert (status, head["upgrade"], nothing) == (426, "websocket", b"")
+        assert head["content-length"] == get["content-length"] == str(len(body))
+
+
+@pytest.mark.parametrize("path", ["//[", "http://[", "//[::1", "http://]/", "//[v]/"])
+@asynchronous
+async def test_a_path_that_is_no_url_is_a_bad_request(path: str) -> None:
+    async with gateway() as server:
+        for method in ("GET", "HEAD"):
+            assert (await http(server, method, path))[0] in (400, 404)
+        assert (await http(server, "DELETE", path))[0] == 405
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (b"POST /v1/speech HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}", 405),
+        (b"PATCH / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 405),
+        (b"DELETE / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}", 405),
+        (b"GET / HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}", 400),
+        (b"GET / HTTP/3\r\n\r\n", 400),
+        (b"GET /\xff HTTP/1.1\r\n\r\n", 400),
+        (b"nonsense\r\n\r\n", 405),
+    ],
+)
+@pytest.mark.parametrize("pieces", [1, 2, 7])
+@asynchronous
+async def test_what_is_no_request_of_ours_is_answered(
+    request_: bytes, status: int, pieces: int
+) -> None:
+    async with gateway() as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        step = -(-len(request_) // pieces)
+        for at in range(0, len(request_), step):
+            writer.write(request_[at : at + step])
+            await asyncio.sleep(0.01)  # a segment of its own
+        answer = await reader.read()
+        writer.close()
+        assert answer.startswith(b"HTTP/1.1 %d " % status)
+        assert b"Allow: GET, HEAD\r\n" in answer
+        assert answer.count(b"HTTP/1.1") == 1
 
 
 @asynchronous

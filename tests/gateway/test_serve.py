@@ -12,9 +12,13 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from websockets.asyncio.client import connect
+
+from engine import worker
+from gateway.config import Limits
 
 from .house import MSGPACK, ROOT, Peer, asynchronous
 
@@ -118,8 +122,9 @@ async def test_a_second_signal_does_not_wait() -> None:
             served.process.send_signal(signal.SIGINT)
             await served.line("draining")
             served.process.send_signal(signal.SIGINT)
-            code, _ = await client.closed()
-            assert code in (1001, 1012)
+            code, seen = await client.closed()
+            error, done = seen[-2:]
+            assert (error["code"], done["reason"], code) == ("draining", "error", 1012)
         assert await served.status() == 0
 
 
@@ -152,6 +157,64 @@ async def test_a_model_that_cannot_be_loaded_ends_with_2() -> None:
         assert "Traceback" not in log
 
 
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (["--host", "no.such.host.invalid"], 1, "cannot listen on no.such.host.invalid"),
+        (["--host", "a..b"], 1, "cannot listen on a..b"),
+        (["--device", "tpu"], 2, "auto, cpu or cuda"),
+        (["--drain-seconds", "inf"], 2, "--drain-seconds"),
+        (["--drain-seconds", "nan"], 2, "--drain-seconds"),
+        (["--worker", "engine.worker", "--model", "-x"], 2, "-x is no folder"),
+        (["--worker", "engine.worker", "--slots", "10000000"], 2, "more memory than cpu has"),
+    ],
+)
+@asynchronous
+async def test_what_cannot_be_served_is_said(arguments: list[str], status: int, words: str) -> None:
+    async with serving(*arguments) as served:
+        assert await served.status() == status
+        log = "".join(served.lines)
+        assert words in log
+        for poor in ("Traceback", "Unknown error", "usage: engine.worker"):
+            assert poor not in log
+
+
+def test_cuda_where_there_is_none_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker.torch.cuda, "is_available", lambda: False)
+    with pytest.raises(worker.Unfit, match="no CUDA device"):
+        worker.begin(worker.EngineConfig(device="cuda"))
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "holds no key"),
+        (b"# the page's\n\n", "holds no key"),
+        (b"secret\xff", "UTF-8"),
+        (b"sha256:xyz", "64 hex digits"),
+    ],
+)
+@asynchronous
+async def test_a_key_file_without_a_key_keeps_the_house_shut(
+    content: bytes, words: str, tmp_path: Path
+) -> None:
+    (tmp_path / "keys").write_bytes(content)
+    async with serving("--keys", str(tmp_path / "keys")) as served:
+        assert await served.status() == 2
+        log = "".join(served.lines)
+        assert words in log
+        assert "Traceback" not in log
+        assert "engine process" not in log
+
+
+@pytest.mark.parametrize("keys", [",", " ", "#"])
+@asynchronous
+async def test_a_list_of_keys_without_a_key_keeps_the_house_shut(keys: str) -> None:
+    async with serving(VIVAVOCE_KEYS=keys) as served:
+        assert await served.status() == 2
+        assert "VIVAVOCE_KEYS holds no key" in "".join(served.lines)
+
+
 @asynchronous
 async def test_limits_are_set_by_name_and_wrong_ones_refused() -> None:
     async with serving("--limit", "utterances=2") as served:
@@ -163,6 +226,13 @@ async def test_limits_are_set_by_name_and_wrong_ones_refused() -> None:
         async with serving("--limit", wrong) as served:
             assert await served.status() == 2
             assert "engine process" not in "".join(served.lines)
+
+
+@pytest.mark.parametrize("value", ["inf", "1e400", "nan", "-1", "0", "soon", ""])
+def test_a_limit_is_a_number_that_json_can_say(value: str) -> None:
+    for name in ("idle_seconds", "utterances"):
+        with pytest.raises(ValueError, match=f"^{name} must be"):
+            Limits.of([f"{name}={value}"])
 
 
 @asynchronous

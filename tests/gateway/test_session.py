@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine import messages as engine
-from gateway.admission import Keys, Load, digests
+from gateway.admission import Load
 from gateway.capabilities import Capabilities
 from gateway.config import Limits
+from gateway.keys import Keys, grants
 from gateway.session import Session
 from gateway.utterance import MOVES, State
 
@@ -170,6 +171,15 @@ def test_played_outlives_the_utterance_and_never_runs_back() -> None:
     assert table.say("played", utterance="u", samples=1920) == []
 
 
+def test_equal_reports_of_a_player_that_stands_still_reach_the_engine() -> None:
+    table = Table()
+    opened(table)
+    table.event(frame(0))
+    for samples in (0, 0, 900, 900):
+        table.say("played", utterance="u", samples=samples)
+    assert table.commands() == [engine.Played(1, n) for n in (0, 0, 900, 900)]
+
+
 def test_continues_names_the_engines_own_id() -> None:
     table = Table()
     opened(table, end=True)
@@ -189,8 +199,8 @@ def test_flushes_count_and_answer_in_samples() -> None:
 
 def test_progress_only_on_request() -> None:
     silent, told = Table(), Table()
-    opened(silent)
-    opened(told, progress=True)
+    opened(silent, text="A text.")
+    opened(told, text="A text.", progress=True)
     event = engine.Progress(1, 4, 2)
     assert silent.event(event) == []
     assert told.event(event) == [{"type": "progress", "utterance": "u", "chars": 4, "at": 3840}]
@@ -299,7 +309,7 @@ def test_an_idle_connection_closes_with_a_reason() -> None:
 
 
 def test_the_key_comes_first_and_in_time() -> None:
-    keys = Keys(digests(["secret"]))
+    keys = Keys(grants(["secret"]))
     good, wrong, other, late = (Table(keys=keys) for _ in range(4))
     assert good.heard() == []
     assert good.say("hello", token="secret")[0]["type"] == "ready"

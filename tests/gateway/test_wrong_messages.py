@@ -9,7 +9,7 @@ import msgpack
 
 from gateway.errors import CODES
 
-from .house import JSON, ROOT, Peer, asynchronous, gateway, peer
+from .house import JSON, ROOT, VOICE, Peer, asynchronous, gateway, peer
 from .wrong import FAILED, FATAL, LOST, OPEN, Wrong
 
 PROTOCOL = (ROOT / "docs" / "protocol.md").read_text()
@@ -81,7 +81,6 @@ async def test_json_is_as_strict() -> None:
         '{"type":"ping","id":Infinity}': 1007,
         "[" * 60_000: 1007,
         '{"type":"ping","id":' + "[" * 6 + "]" * 6 + "}": 1007,
-        '{"type":"ping","id":' + "9" * 5_000 + "}": 1007,
         '{"type":"ping","id":"' + "x" * 140_000 + '"}': 1009,
     }
     async with gateway() as server:
@@ -90,6 +89,26 @@ async def test_json_is_as_strict() -> None:
                 await client.socket.send(raw)
                 closed, seen = await client.closed()
                 assert (closed, seen[-1]["fatal"]) == (code, True), raw[:40]
+
+
+@asynchronous
+async def test_numbers_beyond_every_range_cost_only_the_message() -> None:
+    voice = '"type":"speak","utterance":"u","voice":{"design":""}'
+    async with gateway() as server, peer(server, JSON) as client:
+        for digits in ("1" + "0" * 400, "-" + "9" * 400, "9" * 5_000, "1e400"):
+            for message, field in (
+                ('{"type":"ping","id":%s}', "ping.id"),
+                ('{"type":"played","utterance":"u","samples":%s}', "played.samples"),
+                (f'{{{voice},"max_seconds":%s}}', "speak.max_seconds"),
+                (f'{{{voice},"seed":%s}}', "speak.seed"),
+                (f'{{{voice},"sampling":{{"temperature":%s}}}}', "speak.sampling.temperature"),
+                (f'{{{voice},"format":{{"rate":%s}}}}', "speak.format.rate"),
+            ):
+                await client.socket.send(message % digits)
+                error = (await client.until("error"))[-1]
+                assert (error["code"], error["field"]) == ("bad_message", field), digits[:9]
+                assert not error["fatal"]
+        assert await client.alive()
 
 
 @asynchronous
@@ -109,6 +128,35 @@ async def test_text_that_is_not_utf8_closes_with_1007() -> None:
         await client.socket.send(b'{"type":"\xff"}', text=True)
         code, seen = await client.closed()
         assert (code, seen[-1]["code"]) == (1007, "bad_message")
+
+
+@asynchronous
+async def test_a_name_never_seen_is_an_error_each_time() -> None:
+    async with gateway() as server, peer(server) as client:
+        await client.until("ready")
+        for kind, more in (("text", {"text": "a"}), ("flush", {}), ("end", {})) * 2:
+            await client.send(type=kind, utterance="nobody", **more)
+            assert (await client.next())["code"] == "unknown_utterance", kind
+        for _ in range(2):
+            await client.send(type="played", utterance="nobody", samples=1)
+            assert (await client.next())["code"] == "unknown_utterance"
+
+
+@asynchronous
+async def test_a_voice_outlives_wrong_messages_about_its_name() -> None:
+    async with gateway() as server, peer(server) as client:
+        await client.speak("u", "Hi.", end=True)
+        await client.until("done")
+        for wrong in (
+            {"type": "played", "samples": -1},
+            {"type": "text", "text": "late"},
+            {"type": "txt"},
+            {"type": "speak", "voice": VOICE, "seed": -1},
+        ):
+            await client.send(utterance="u", **wrong)
+            await client.until("error")
+            await client.speak("v", "Hi.", end=True, continues="u")
+            assert (await client.until("done"))[-1]["reason"] == "eos", wrong
 
 
 @asynchronous

@@ -57,6 +57,8 @@ FATAL = [
         raw=msgpack.packb({"type": msgpack.ExtType(4, b"x")}),
         close=1007,
     ),
+    Wrong("empty extension", "bad_message", raw=b"\x82\xa4type\xa4ping\xa2id\xc7\0\5", close=1007),
+    Wrong("empty timestamp", "bad_message", raw=b"\x81\xa4type\xc7\0\xff", close=1007),
     Wrong("timestamp", "bad_message", raw=b"\x81\xa4type\xd6\xff\x00\x00\x00\x00", close=1007),
     Wrong("key twice", "bad_message", raw=b"\x82\xa4type\xa4ping\xa4type\xa4ping", close=1007),
     Wrong("key no string", "bad_message", raw=b"\x82\xa4type\xa4ping\x01\x02", close=1007),
@@ -69,7 +71,13 @@ FATAL = [
     Wrong("nested", "bad_message", {"type": "ping", "id": {"a": {"b": {"c": {}}}}}, close=1007),
     Wrong("no type", "bad_message", {"utterance": "u"}, field="type", close=1007),
     Wrong("type no string", "bad_message", {"type": 3}, field="type", close=1007),
-    Wrong("too large", "too_large", {"type": "ping", "id": "x" * 140_000}, close=1009),
+    Wrong(
+        "too large",
+        "too_large",
+        {"type": "ping", "id": "x" * 140_000},
+        limit="message_bytes",
+        close=1009,
+    ),
     Wrong("unknown first type", "bad_message", {"type": "sing"}, field="type", close=1002),
     Wrong("late hello", "bad_message", {"type": "hello"}, before=(PING,), field="type", close=1002),
 ]
@@ -176,8 +184,8 @@ LOST = [  # the message falls, the connection stays
     wrong_speak("pace unknown", "speak.pace", pace="slow"),
     wrong_speak("seconds zero", "speak.max_seconds", max_seconds=0),
     wrong_speak("seconds too many", "speak.max_seconds", max_seconds=656),
-    wrong_speak("clean", "speak.clean", "unsupported", clean="none"),
-    wrong_speak("words", "speak.words", "unsupported", words=True),
+    wrong_speak("clean", "speak.clean", clean="none"),
+    wrong_speak("words", "speak.words", words="yes"),
     wrong_speak("priority", "speak.priority", "unsupported", priority=1),
     wrong_speak("resume", "speak.resume", "unsupported", resume={"seed": 1}),
     wrong_speak("carry unknown", "speak.carry", carry="all"),
@@ -187,6 +195,14 @@ LOST = [  # the message falls, the connection stays
 ]
 
 FAILED = [  # the utterance fails: error, then done with reason error
+    Wrong(
+        "type misspelt",
+        "bad_message",
+        {"type": "txt", "utterance": "u", "text": "more"},
+        before=(OPEN,),
+        field="type",
+        utterance="u",
+    ),
     Wrong("second speak", "duplicate_utterance", OPEN, before=(OPEN,), utterance="u"),
     Wrong(
         "text after end",

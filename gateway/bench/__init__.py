@@ -1,0 +1,1 @@
+"""Load for a gateway: clients as they come, speak and leave, and what they heard."""
