@@ -13,6 +13,8 @@ import { wav } from './wav.js';
 import { ending, trouble } from './words.js';
 
 const PATIENCE = 0.7; // seconds without `started` before the page says that there is a queue
+const COMFORT = 1.2; // seconds in store from which every frame is drawn
+const SELDOM_MS = 120;
 
 const page = Object.fromEntries([...document.querySelectorAll('[id]')].map((node) => [node.id, node]));
 const sentence = new Sentence(page);
@@ -27,8 +29,10 @@ const client = new Client(new URL('v1/speech', document.baseURI).href.replace(/^
 });
 let take = null;
 let kept = false; // the seed
+let reaching = false;
 let drawing = false;
-let drawUntil = 0; // on performance.now()
+let drawUntil = 0; // on performance.now(), as the next
+let drawn = 0;
 
 // --- speaking
 
@@ -68,10 +72,10 @@ function show(current) {
   const sounded = take.firstSound !== null;
   document.body.dataset.phase = take.phase;
   page.stop.disabled = !take.sounding;
-  page.ttfa.textContent = sounded ? milliseconds(take.firstSound) : '–';
-  page.early.textContent = sounded ? early() : '–';
-  page.lead.textContent = take.live ? `${take.lead.toFixed(1)} s` : '–';
-  page.gaps.textContent = sounded ? take.gaps : '–';
+  write(page.ttfa, sounded ? milliseconds(take.firstSound) : '–');
+  write(page.early, sounded ? early() : '–');
+  write(page.lead, take.live ? `${take.lead.toFixed(1)} s` : '–');
+  write(page.gaps, sounded ? `${take.gaps}` : '–');
   say(...state());
   if (client.ready) showServer(client.ready);
   if (take.error?.code === 'unauthorized') askForKey();
@@ -83,7 +87,7 @@ function show(current) {
 function state() {
   switch (take.phase) {
     case 'opening':
-      return ['Opening the voice.'];
+      return [take.waking ? 'Waiting for the voice to wake up.' : 'Opening the voice.'];
     case 'speaking':
       if (take.firstSound === null) {
         const queued = take.started === null && take.now > PATIENCE;
@@ -114,14 +118,18 @@ function summary() {
   return `${first}, ${early()} before the text was complete; ${seconds} s heard, gaps: ${take.gaps}.`;
 }
 
-// Said once per change, so that a screen reader is not flooded.
 function say(words, tone = '') {
-  if (page.state.textContent !== words) page.state.textContent = words;
-  page.state.dataset.tone = tone;
+  write(page.state, words);
+  if (page.state.dataset.tone !== tone) page.state.dataset.tone = tone;
+}
+
+// Once per change: the browser lays out anew, and a screen reader speaks, whatever is written.
+function write(element, words) {
+  if (element.textContent !== words) element.textContent = words;
 }
 
 function showServer(ready) {
-  page.server.textContent = `${ready.model}, ready`;
+  write(page.server, `${ready.model}, ready`);
   const known = [...page.language.options].map((option) => option.value);
   for (const language of ready.languages) {
     if (!known.includes(language)) page.language.add(new Option(capital(language), language));
@@ -129,7 +137,21 @@ function showServer(ready) {
 }
 
 function showLost(lost) {
-  page.server.textContent = lost.code === 1000 ? 'asleep until you speak' : trouble(lost);
+  if (lost.code === 1000) return write(page.server, 'asleep until you speak');
+  showAway(lost);
+  stayConnected();
+}
+
+function showAway(error) {
+  write(page.server, trouble(error));
+  return true;
+}
+
+async function stayConnected() {
+  if (reaching) return;
+  reaching = true;
+  await client.reach(showAway).then(showServer, showAway);
+  reaching = false;
 }
 
 function askForKey() {
@@ -161,9 +183,13 @@ function draw() {
   requestAnimationFrame(frame);
 }
 
-function frame() {
-  scope.draw(take, take === null ? 0 : take.end ?? take.now);
-  shadeText();
+// The ear before the eye: while little is in store, a machine without a graphics card draws seldom.
+function frame(now) {
+  if (!take?.live || take.lead > COMFORT || now - drawn > SELDOM_MS) {
+    drawn = now;
+    scope.draw(take, take === null ? 0 : take.end ?? take.now);
+    shadeText();
+  }
   drawing = take?.live || performance.now() < drawUntil;
   if (drawing) requestAnimationFrame(frame);
 }
@@ -233,6 +259,6 @@ if (linked.seed) {
   keep(true);
   colour();
 }
-client.connect().then(showServer, () => {});
+stayConnected();
 
 globalThis.vivavoce = { client, player, get take() { return take; } }; // for the console and the tests

@@ -11,13 +11,20 @@ import { decode, encode } from './vendor/msgpack.js';
 
 const SUBPROTOCOL = 'vivavoce.v1.msgpack';
 const PATIENCE_MS = 10_000; // from opening the socket to `ready`
+const LONGEST_PAUSE_MS = 8_000; // between two tries to connect
 
 // The server said no. `code` is one of the protocol's error codes.
 export class Refused extends Error {
-  constructor({ code, message, retry_ms = null }) {
+  constructor({ code, message, retry_ms = null, fatal = false }) {
     super(message);
     this.code = code;
     this.retryMs = retry_ms;
+    this.fatal = fatal;
+  }
+
+  // The engine behind the server is not there yet: wait.
+  get starting() {
+    return this.fatal && this.code === 'busy';
   }
 }
 
@@ -50,6 +57,19 @@ export class Client {
   connect() {
     this.connecting ??= new Promise((resolve, reject) => this.open(resolve, reject));
     return this.connecting;
+  }
+
+  // `connect`, until it succeeds, `goon(error)` says no, or the server wants no such client.
+  async reach(goon) {
+    for (let pause = 500; ; pause = Math.min(2 * pause, LONGEST_PAUSE_MS)) {
+      try {
+        return await this.connect();
+      } catch (error) {
+        const hopeless = error instanceof Refused && !['busy', 'draining'].includes(error.code);
+        if (hopeless || !goon(error)) throw error;
+        await new Promise((resolve) => setTimeout(resolve, error.retryMs ?? pause));
+      }
+    }
   }
 
   // Opens an utterance. `request`: fields of `speak` but the name. `on`: handlers by message type.

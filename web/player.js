@@ -38,7 +38,7 @@ export class Player {
     } catch {
       context.close();
       this.context = null;
-      throw new NoSound('No server answers. Speak tries again.');
+      throw new NoSound('No server answers. This page keeps trying.');
     }
     await Promise.race([running, refusal(context)]);
   }

@@ -18,6 +18,7 @@ export class Take {
     this.phase = 'opening'; // opening, speaking, finished, stopped, failed
     this.error = null;
     this.done = null;
+    this.waking = false; // the server's engine is
     this.started = null;
     this.pcm = []; // as received
     this.sent = []; // [time, characters so far]
@@ -67,7 +68,7 @@ export class Take {
     // First of all, while the press still counts; the server need not wait for the loudspeaker.
     this.player.unlock().catch((error) => this.fail(error));
     try {
-      const ready = await this.client.connect();
+      const ready = await this.client.reach((error) => this.wait(error));
       if (!this.live) return;
       this.rate = ready.rate;
       this.utterance = await this.client.speak(this.opening(), {
@@ -85,6 +86,12 @@ export class Take {
     } catch (error) {
       this.fail(error);
     }
+  }
+
+  // Whether to wait for a server that refused: only while its engine starts.
+  wait(error) {
+    this.change({ waking: error.starting === true });
+    return this.live && this.waking;
   }
 
   opening() {

@@ -13,6 +13,9 @@ export const FINISHED = 4;
 const FADE_SECONDS = 0.006; // at a gap and at a stop: too short to hear as a fade, long enough not to click
 const RING_SECONDS = 4;
 
+const HEDGE_SECONDS = 1.2; // in store where audio comes as fast as it plays; the faster it comes, the less
+const BURST_SECONDS = 0.02; // what comes together was held up together, and tells nothing of the pace
+
 // How much audio must be there before sound starts. Doubles after an underrun, eases back in calm.
 export class StartThreshold {
   constructor(seconds = 0.2, most = 1.0, calm = 20) {
@@ -21,6 +24,11 @@ export class StartThreshold {
     this.calm = calm;
     this.seconds = seconds;
     this.quiet = 0; // seconds played since the last underrun
+  }
+
+  // `pace`: seconds of audio that came a second until now.
+  needed(pace) {
+    return Math.min(this.most, Math.max(this.seconds, HEDGE_SECONDS / pace));
   }
 
   underrun() {
@@ -48,6 +56,8 @@ export class Voice {
     this.state = WAITING;
     this.ended = false;
     this.total = 0; // samples received
+    this.first = 0; // of them in the first burst
+    this.waited = 0; // frames since then, until sound starts
     this.underruns = 0;
     this.gain = 1;
     this.slope = 0; // of the gain, per frame
@@ -98,7 +108,7 @@ export class Voice {
 
   // Adds `count` frames to `out`.
   render(out, count) {
-    if (this.state === WAITING || this.state === STARVED) this.begin();
+    if (this.state === WAITING || this.state === STARVED) this.begin(count);
     if (this.state !== PLAYING && this.state !== CLOSING) return;
     const { ring, resampler } = this;
     let left = this.left();
@@ -116,14 +126,22 @@ export class Voice {
     ring.kept = Math.max(0, resampler.position - resampler.half);
   }
 
-  begin() {
-    const enough = this.ended || this.buffered >= this.threshold.seconds * this.rate;
+  begin(count) {
+    const enough = this.ended || this.buffered >= this.threshold.needed(this.pace()) * this.rate;
+    if (this.total > 0) this.waited += count;
+    if (this.waited <= BURST_SECONDS * this.deviceRate) this.first = this.total;
     if (!enough) return;
     if (this.state === STARVED) {
       this.gain = 0;
       this.slope = 1 / this.fade;
     }
     this.state = PLAYING;
+  }
+
+  // Seconds of audio that came a second since the first; after a gap the threshold knows better.
+  pace() {
+    if (this.state === STARVED) return Infinity;
+    return this.waited === 0 ? 0 : ((this.total - this.first) * this.deviceRate) / (this.rate * this.waited);
   }
 
   // One frame of the gain; true when the sound has ended for now.

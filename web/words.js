@@ -34,12 +34,13 @@ export function trouble(error) {
 
 function lost(error) {
   if (error.refused) return refused(error.refused);
-  if (!error.opened) return 'No server answers. Speak tries again.';
-  if (error.code === 1012) return 'The server restarts. Speak connects again.';
-  return 'The connection broke. Speak connects again.';
+  if (!error.opened) return 'No server answers. This page keeps trying.';
+  if (error.code === 1012) return 'The server restarts. This page connects again.';
+  return 'The connection broke. This page connects again.';
 }
 
-function refused({ code, message, retryMs }) {
+function refused({ code, message, retryMs, starting }) {
+  if (starting) return 'The voice is waking up. This page waits for it.';
   const plain = REFUSALS[code] ?? `The server refused: ${message}`;
   return retryMs === null ? plain : `${plain} Try again in ${Math.ceil(retryMs / 1000)} s.`;
 }

@@ -50,6 +50,7 @@ class Faults:
     stall_after: int = 0  # frames, then silence until `resume` is set; 0: never
     deaf: bool = False  # after a cancel, audio of that utterance goes on
     token: str = ""  # wanted in `hello`
+    starting: bool = False  # the engine is, and the socket is refused
     resume: threading.Event = field(default_factory=threading.Event)
 
 
@@ -130,6 +131,9 @@ class FaultyServer:
     async def converse(self, socket: ServerConnection) -> None:
         utterances: dict[str, Utterance] = {}
         tasks: set[asyncio.Task[None]] = set()
+        if self.faults.starting:
+            await refuse(socket, "busy", retry_ms=300, fatal=True)
+            return await socket.close(1013, "busy")
         try:
             async for data in socket:
                 message = msgpack.unpackb(data)
@@ -196,9 +200,13 @@ async def tell(socket: ServerConnection, message: dict[str, Any]) -> None:
 
 
 async def refuse(
-    socket: ServerConnection, code: str, utterance: str = "", retry_ms: int | None = None
+    socket: ServerConnection,
+    code: str,
+    utterance: str = "",
+    retry_ms: int | None = None,
+    fatal: bool = False,
 ) -> None:
-    message: dict[str, Any] = {"type": "error", "code": code, "message": code, "fatal": False}
+    message: dict[str, Any] = {"type": "error", "code": code, "message": code, "fatal": fatal}
     if utterance:
         message["utterance"] = utterance
     if retry_ms is not None:

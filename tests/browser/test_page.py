@@ -133,7 +133,7 @@ def test_a_broken_connection_is_said_and_mended_by_the_next_speak(
     page = visit(faulty.url)
     page.click("#speak")
     until_phase(page, "failed")
-    expect(state(page)).to_have_text("The connection broke. Speak connects again.")
+    expect(state(page)).to_have_text("The connection broke. This page connects again.")
     faulty.faults.drop_after = 0
     page.click("#speak")
     until_phase(page, "finished")
@@ -155,18 +155,44 @@ def test_what_arrived_before_the_break_is_heard_until_stop(
     expect(page.locator("#stop")).to_be_disabled()
 
 
-def test_no_server_is_said_and_speak_tries_again(faulty: FaultyServer, visit: Visit) -> None:
+def test_no_server_is_said_and_the_page_tries_again(faulty: FaultyServer, visit: Visit) -> None:
     page = visit(faulty.url)
     expect(page.locator("#server")).to_have_text("hum, ready")
     faulty.stop()
-    expect(page.locator("#server")).to_have_text("The server restarts. Speak connects again.")
+    expect(page.locator("#server")).to_have_text(
+        re.compile("This page (connects again|keeps trying)")
+    )
     page.click("#speak")
     until_phase(page, "failed")
-    expect(state(page)).to_have_text("No server answers. Speak tries again.")
+    expect(state(page)).to_have_text("No server answers. This page keeps trying.")
     faulty.start()
+    expect(page.locator("#server")).to_have_text("hum, ready", timeout=15000)
     page.click("#speak")
     until_phase(page, "finished")
+
+
+def test_the_page_waits_while_the_engine_starts(faulty: FaultyServer, visit: Visit) -> None:
+    faulty.faults.starting = True
+    page = visit(faulty.url)
+    waking = "The voice is waking up. This page waits for it."
+    expect(page.locator("#server")).to_have_text(waking)
+    page.click("#speak")
+    expect(state(page)).to_have_text("Waiting for the voice to wake up.")
+    faulty.faults.starting = False
+    until_phase(page, "finished")
     expect(page.locator("#server")).to_have_text("hum, ready")
+
+
+def test_a_press_while_the_engine_starts_can_be_stopped(faulty: FaultyServer, visit: Visit) -> None:
+    faulty.faults.starting = True
+    page = visit(faulty.url)
+    page.click("#speak")
+    expect(state(page)).to_have_text("Waiting for the voice to wake up.")
+    page.click("#stop")
+    expect(state(page)).to_have_text("Stopped.")
+    faulty.faults.starting = False
+    expect(page.locator("#server")).to_have_text("hum, ready")
+    assert "speak" not in faulty.types()
 
 
 def test_a_stall_is_one_gap_and_the_rest_is_heard(faulty: FaultyServer, visit: Visit) -> None:

@@ -15,8 +15,20 @@ function tone(samples, hertz = 440, level = 12000) {
     Math.round(level * Math.sin((2 * Math.PI * hertz * i) / RATE)));
 }
 
-function voice(device = 48000, seconds = 0.1) {
-  return new Voice(1, RATE, device, new StartThreshold(seconds));
+// Starts with `seconds` in store, whatever the pace at which they come, unless `most` is more.
+function voice(device = 48000, seconds = 0.1, most = seconds) {
+  return new Voice(1, RATE, device, new StartThreshold(seconds, most));
+}
+
+// Messages of 80 ms, one every `frames` frames of a 48 kHz device, until sound starts: how many.
+function messagesBeforeSound(frames, burst = 1) {
+  const v = voice(48000, 0.2, 1.0);
+  for (let message = 1; message < burst; message++) v.push(tone(1920));
+  for (let message = burst; ; message++) {
+    v.push(tone(1920));
+    render(v, frames);
+    if (v.state === PLAYING) return message;
+  }
 }
 
 function render(v, frames, block = 128) {
@@ -89,6 +101,16 @@ test('sound starts at the threshold, not before', () => {
   assert.equal(v.state, PLAYING);
 });
 
+test('the slower audio comes, the more of it is awaited', () => {
+  assert.equal(messagesBeforeSound(384), 3); // ten times as fast as it plays
+  assert.equal(messagesBeforeSound(1536), 6); // two and a half times
+  assert.equal(messagesBeforeSound(3584), 13); // hardly faster: a second
+});
+
+test('a burst tells nothing of the pace', () => {
+  assert.equal(messagesBeforeSound(3584, 5), 13);
+});
+
 test('a short utterance starts at its end, however little there is', () => {
   const v = voice(48000, 0.1);
   v.push(tone(480));
@@ -100,7 +122,7 @@ test('a short utterance starts at its end, however little there is', () => {
 });
 
 test('an underrun fades out, is counted once, and comes back with a fade', () => {
-  const v = voice(48000, 0.05);
+  const v = voice(48000, 0.05, 0.1);
   v.push(tone(2400, 1000));
   const first = render(v, 9600);
   assert.equal(v.state, STARVED);
