@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import os
 import re
@@ -236,7 +237,8 @@ async def test_a_second_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     await until(lambda: any(name.startswith("vivavoce-") for name in os.listdir(tmp_path)))
     process.send_signal(signal.SIGINT)
     await asyncio.sleep(0.05)
-    process.send_signal(signal.SIGINT)
+    with contextlib.suppress(ProcessLookupError):  # a fast machine is done by then
+        process.send_signal(signal.SIGINT)
     _, told = await process.communicate()
     assert process.returncode == 130
     assert b"Traceback" not in told
