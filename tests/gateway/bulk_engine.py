@@ -32,7 +32,8 @@ async def run(path: str, slots: int) -> None:
             for command in engine.unpack(await reader.readexactly(size)):
                 if isinstance(command, engine.Speak):
                     left[command.utterance] = [0, len(command.text.split())]
-                    writer.write(engine.pack([engine.Started(command.utterance, 0, 0.0)]))
+                    begun = engine.Segment(command.utterance, 0, 0, -1, "full", 0)
+                    writer.write(engine.pack([engine.Started(command.utterance, 0, 0.0), begun]))
                 elif isinstance(command, engine.Cancel):
                     left.pop(command.utterance, None)
             writer.write(engine.pack([engine.Status(len(left), 0, slots, 0, 0.08, 0, 0)]))
