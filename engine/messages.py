@@ -244,8 +244,9 @@ _KINDS: dict[str, Callable[[Any], Any]] = {
     "Voice | None": lambda v: v and Voice(*v),
     "Resume | None": lambda v: v and resume_of(v),
 }
+_FIELDS = {name: tuple(f.name for f in fields(t)) for name, t in _TYPES.items()}
 _NESTED = {
-    name: {f.name: _KINDS[str(f.type)] for f in fields(t) if f.type in _KINDS}
+    name: [(f.name, _KINDS[str(f.type)]) for f in fields(t) if f.type in _KINDS]
     for name, t in _TYPES.items()
 }
 
@@ -267,16 +268,17 @@ def unpack(body: bytes) -> list[Message]:
     """
     batch = msgpack.unpackb(body)
     try:
-        return [_build(name, values) for name, *values in batch]
+        return [_build(*entry) for entry in batch]
     except (KeyError, TypeError) as error:
         raise ValueError(f"not a batch of engine messages: {error}") from error
 
 
-def _build(name: str, values: list[Any]) -> Message:
+def _build(name: str, *values: Any) -> Message:
+    """A frozen class's own `__init__` takes three times as long, and this runs for each frame."""
     cls = _TYPES[name]
-    nested = _NESTED[name]
-    pairs = zip(fields(cls), values, strict=True)
-    message: Message = cls(
-        **{f.name: nested[f.name](v) if f.name in nested else v for f, v in pairs}
-    )
+    message: Message = object.__new__(cls)
+    entries = message.__dict__
+    entries.update(zip(_FIELDS[name], values, strict=True))
+    for field, build in _NESTED[name]:
+        entries[field] = build(entries[field])
     return message

@@ -9,7 +9,7 @@ from .config import Limits
 from .errors import NO_KEY, NORMAL, Refusal
 from .keys import gone
 from .line import Line
-from .utterance import State, Utterance
+from .utterance import State, Utterance, pending_over
 
 if TYPE_CHECKING:
     from .session import Session
@@ -20,7 +20,7 @@ FED_SECONDS = 1.0  # without a frame: nothing of the utterance's text is being f
 def keep_time(session: Session, now: float, listening: bool) -> None:
     """Text that is not being fed holds up no reading; while none is read, none is missing."""
     live = session.live.values()
-    over = sum(u.pending_chars for u in live) > session.limits.pending_text_chars
+    over = pending_over(session.limits.pending_text_chars, live)
     for utterance in live:
         utterance.stuck = over and now - utterance.fed_at > FED_SECONDS
     if not (listening and session.may_read):

@@ -54,11 +54,12 @@ class Journal:
 
     def event(self, event: engine.Event) -> bool:
         """Note what the engine says. Returns whether the client must hear of it."""
+        if isinstance(event, engine.Audio):  # nearly all are
+            self.frames += 1
+            self.deaths = self.trials = 0
+            self._codes += event.codes
+            return True
         match event:
-            case engine.Audio(_, _, _, codes):
-                self.frames += 1
-                self.deaths = self.trials = 0
-                self._codes += codes
             case engine.Progress(_, chars):
                 self._passed = max(self._passed, chars)
             case engine.Segment():
@@ -107,7 +108,7 @@ class Journal:
         ends = [s.frame for s in begun[1:]]
         if reason in ("eos", "guard_silence", "guard_loop"):
             ends.append(self.frames)
-        if not ends:
+        if not begun or not ends:
             return None
         last, end = begun[len(ends) - 1], ends[-1]
         size = len(self._codes) // max(1, self.frames)

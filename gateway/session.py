@@ -21,7 +21,7 @@ from .line import Queued
 from .memory import Memory
 from .opening import opened
 from .outbox import Outbox
-from .utterance import MOVES, Utterance
+from .utterance import MOVES, Utterance, pending_over
 
 
 class Session:
@@ -70,14 +70,15 @@ class Session:
         while self.outbox:
             message = self.outbox.take()
             self.drained_at = now
-            self._balance()
+            if self.outbox.held != self._holding:
+                self._balance()
             yield message
 
     @property
     def may_read(self) -> bool:
         """Whether the client may be read: not while its text, or our answers, pile up."""
-        pending = sum(u.pending_chars for u in self.live.values() if not u.stuck)
-        return not self.outbox.held and pending <= self.limits.pending_text_chars
+        most, fed = self.limits.pending_text_chars, [u for u in self.live.values() if not u.stuck]
+        return not self.outbox.held and not pending_over(most, fed)
 
     # In: the client
 
@@ -225,6 +226,10 @@ class Session:
         utterance = self._by_id.get(getattr(event, "utterance", 0))
         if utterance is None:
             return
+        if isinstance(event, engine.Audio):  # nearly all are
+            for message in utterance.sound(event, now):
+                self._put(message, now)
+            return
         match event:
             case engine.Finished(_, reason):
                 late = utterance.timed_out and reason in ("eos", "empty")
@@ -251,8 +256,7 @@ class Session:
     def shut(self, now: float) -> None:
         """The drain's time is over: what still speaks is told so, then the connection closes."""
         for name in list(self.live):
-            text = "the server is shutting down"
-            self.refuse(Refusal("draining", text, utterance=name), now)
+            self.refuse(Refusal("draining", "the server is shutting down", utterance=name), now)
         self._close(RESTART, "draining")
 
     # Ends
@@ -287,10 +291,10 @@ class Session:
         if not self.outbox:
             self.drained_at = now
         self.outbox.put(message)
-        self._balance()
+        if self.outbox.held != self._holding:
+            self._balance()
 
     def _balance(self) -> None:
-        if self.outbox.held != self._holding:
-            self._holding = self.outbox.held
-            order = engine.Hold if self._holding else engine.Release
-            self._commands += [order(ident) for ident in self._by_id]
+        self._holding = self.outbox.held
+        order = engine.Hold if self._holding else engine.Release
+        self._commands += [order(ident) for ident in self._by_id]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -146,10 +147,9 @@ class Utterance:
         return {"type": "warning", "code": "cleaned", "message": text, "utterance": self.name}
 
     def tell(self, event: engine.Event | Queued, now: float) -> list[dict[str, Any]]:
-        """Take in an event of the running utterance; returns the messages it becomes."""
-        if isinstance(event, engine.Audio):
-            message = self.audio(event, now)
-            return [message, *self.tell_words()] if self.words else [message]
+        """Take in an event of the running utterance that is no sound; returns the messages it
+        becomes.
+        """
         told = self._tell(event, now)
         return [told] if told else []
 
@@ -181,6 +181,11 @@ class Utterance:
                     self.segments = event.index + 1
                 self.heard.take(event, self.steps(self.frame_samples))
         return None
+
+    def sound(self, event: engine.Audio, now: float) -> list[dict[str, Any]]:
+        """Take in a frame; returns the messages it becomes."""
+        message = self.audio(event, now)
+        return [message, *self.tell_words()] if self.words else [message]
 
     def audio(self, event: engine.Audio, now: float) -> dict[str, Any]:
         """The `audio` message of one frame; frames come in order, each once."""
@@ -271,6 +276,13 @@ class Utterance:
         if offset >= 0:
             played_at = self.first_audio_at + self.samples / self.wire_rate
             self.audible_at = max(played_at, now) + offset / self.rate
+
+
+def pending_over(most: int, utterances: Collection[Utterance]) -> bool:
+    """Whether more than `most` characters of them are pending."""
+    if sum(u.text_chars for u in utterances) <= most:  # nearly always
+        return False
+    return sum(u.pending_chars for u in utterances) > most
 
 
 def _ms(since: float, until: float) -> float | None:
