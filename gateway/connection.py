@@ -21,6 +21,7 @@ from websockets.server import ServerProtocol
 from engine import messages as engine
 
 from .addresses import Addresses
+from .chronicle import note_commands, note_end
 from .engines import Engines
 from .errors import INTERNAL, Refusal
 from .intake import Allowance, Intake
@@ -109,7 +110,8 @@ class Connection(ServerConnection):
         try:
             session.receive_message(data, now)
         except Exception as error:
-            log.error("session %s, client message: %s", session.name, place(error))
+            of = {"session": session.name}
+            log.error("session %s, client message: %s", session.name, place(error), extra=of)
             session.refuse(Refusal("internal", "our mistake", close=INTERNAL), now)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -171,8 +173,16 @@ class Connection(ServerConnection):
             self._addresses.leave(self.address)
         if self.session:
             self.session.connection_lost()
-            self.engines.send(self, self.session.commands_to_send())
+            commands = self.session.commands_to_send()
+            note_commands(self.session.name, commands)
+            self.engines.send(self, commands)
         self._readable.set()
+
+    @property
+    def held(self) -> int:
+        """How many utterances wait for the client to read."""
+        session = self.session
+        return len(session.live) if session and session.outbox.held else 0
 
     @property
     def share(self) -> str:
@@ -183,8 +193,11 @@ class Connection(ServerConnection):
         assert self.session
         try:
             self.session.receive_event(event, now)
+            if isinstance(event, engine.Finished | engine.Failed):
+                note_end(self.session.name, event)
         except Exception as error:
-            log.error("session %s, engine event: %s", self.session.name, place(error))
+            of = {"session": self.session.name, "utterance": getattr(event, "utterance", None)}
+            log.error("session %s, engine event: %s", self.session.name, place(error), extra=of)
             self.session.refuse(Refusal("internal", "our mistake", close=INTERNAL), now)
 
     def tick(self, now: float, ping_seconds: float) -> None:
@@ -232,7 +245,9 @@ class Connection(ServerConnection):
                             break
                 if session.closing and not session.outbox and self._closer is None:
                     self._closer = asyncio.create_task(self.close(*session.closing))
-            self.engines.send(self, session.commands_to_send())
+            if commands := session.commands_to_send():
+                note_commands(session.name, commands)
+                self.engines.send(self, commands)
             if not self._readable.is_set() and session.may_read:
                 self._readable.set()
         finally:

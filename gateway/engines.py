@@ -7,7 +7,7 @@ import logging
 import time
 from asyncio import StreamReader, StreamWriter
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from engine import messages as engine
@@ -16,7 +16,7 @@ from .admission import Load
 from .config import GatewayConfig
 from .journal import Journal
 from .line import Queued
-from .metrics import Metrics
+from .metrics import Metrics, Pace
 from .process import EngineFailed, EngineProcess, read_batch
 from .revival import Revival, Voices
 
@@ -42,7 +42,7 @@ class Client(Protocol):
 class _Route:
     client: Client
     journal: Journal
-    audio_at: float = 0.0
+    pace: Pace = field(default_factory=Pace)
     lost_at: float = 0.0  # its engine died; 0: it speaks
     outage: float = 0.0  # seconds without an engine
     queue: float = 0.0  # seconds in the engine's own line
@@ -167,7 +167,7 @@ class Engines:
         self.load.slots = self._line.slots = ready.slots
         self.load.queue = self._line.queue
         self.load.ready = self.load.reviving = True
-        self.metrics.engine_pid = self._process.pid
+        self.metrics.engine_ready(ready, self._process.pid)
         self._asked, self._silent = False, 0
         self._outgoing.clear()  # the journals have it
         self._go_on()
@@ -240,9 +240,7 @@ class Engines:
             if route is None or not route.journal.event(event):  # type: ignore[arg-type]
                 continue  # cancelled since, or known to the client
             if isinstance(event, engine.Audio):
-                if route.audio_at:
-                    self.metrics.frame_gap.observe(now - route.audio_at)
-                route.audio_at = now
+                self.metrics.frame(route.pace, now)
                 self._progress(event.utterance, route, now)
             elif isinstance(event, engine.Started):
                 route.queue = event.queue

@@ -26,20 +26,24 @@ def place(error: BaseException) -> str:
     return f"{type(error).__name__}{where}"
 
 
+OF = ("session", "utterance", "frames")  # what a line is about, as entries of its object
 _TEXT = "%(asctime)s %(levelname).1s %(name)s: %(message)s"
 
 
 class JsonLines(logging.Formatter):
-    """One object a line: time (RFC 3339, UTC), level, logger, message, any traceback."""
+    """One object a line: time (RFC 3339, UTC), level, logger, message; where known the session (a
+    connection), the utterance's number and its frames; any traceback.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         moment = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
-        line = {
+        line: dict[str, object] = {
             "time": f"{moment}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
+        line |= {name: record.__dict__[name] for name in OF if name in record.__dict__}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line)

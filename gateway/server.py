@@ -36,6 +36,7 @@ from .session import Session
 log = logging.getLogger("vivavoce.server")
 
 TICK = 0.25  # seconds between looks at deadlines
+TICKS = 16  # connections looked at in one turn of the loop: frames do not wait for all of them
 STOP_SECONDS = 3.0  # for clients to read the last words and to answer the close
 HANDSHAKE_SECONDS = 10.0  # for TLS, then again for the request
 FRAMES = 2  # pings, and pieces of messages, that a message may come with
@@ -54,6 +55,7 @@ class Server:
         self.keys = self.metrics.keys = Keys(config.keys)
         self.addresses = Addresses(config.limits, config.proxies, config.spared)
         self.connections: set[Connection] = set()
+        self.metrics.held = lambda: sum(c.held for c in self.connections)
         self.port = 0
         self._ids = itertools.count(1)
         self._socket: socket.socket | None = None
@@ -140,9 +142,10 @@ class Server:
     async def _tick(self) -> None:
         while True:
             await asyncio.sleep(TICK)
-            now = time.monotonic()
-            for connection in list(self.connections):
-                connection.tick(now, self.config.ping_seconds)
+            for number, connection in enumerate(list(self.connections), 1):
+                connection.tick(time.monotonic(), self.config.ping_seconds)
+                if number % TICKS == 0:
+                    await asyncio.sleep(0)
 
     # Connections
 
@@ -172,7 +175,8 @@ class Server:
         self.connections.add(websocket)
         self._left.clear()
         self.metrics.connections = len(self.connections)
-        log.info("session %s open, %d connections", session.name, len(self.connections))
+        of = {"session": session.name}
+        log.info("session %s open, %d connections", session.name, len(self.connections), extra=of)
         try:
             websocket.pump()
             await websocket.read()
@@ -182,9 +186,8 @@ class Server:
                 self._left.set()
             self.metrics.connections = len(self.connections)
             code, key = websocket.close_code, session.visitor.name
-            log.info(
-                "session %s closed with %s%s", session.name, code, f", key {key}" if key else ""
-            )
+            by = f", key {key}" if key else ""
+            log.info("session %s closed with %s%s", session.name, code, by, extra=of)
 
     def _admit(self, websocket: Connection, subprotocol: str) -> Session:
         assert websocket.request
