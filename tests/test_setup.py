@@ -30,6 +30,8 @@ DISTRIBUTIONS = {"prometheus_client": "prometheus-client", "yaml": "pyyaml"}
 SERVICES: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))[
     "services"
 ]
+USERS = {"prometheus": "65534:65534", "grafana": "472:0"}  # of these images
+READY = {"prometheus": "/-/ready", "grafana": "/api/health"}
 
 
 @pytest.fixture(scope="module")
@@ -141,14 +143,14 @@ def test_an_installed_gateway_finds_its_page(wheel: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", list(SERVICES))
 def test_a_container_may_do_next_to_nothing(name: str) -> None:
     service = SERVICES[name]
-    assert service["user"] == "10001:10001"
+    assert service["user"] == USERS.get(name, "10001:10001")
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
     assert service["security_opt"] == ["no-new-privileges:true"]
     assert 0 < service["pids_limit"] <= 1024
     assert any(mount.startswith("/tmp:size=") for mount in service["tmpfs"])
     assert all(port.startswith("127.0.0.1:") for port in service["ports"])
-    assert "/health/ready" in service["healthcheck"]["test"][-1]
+    assert READY.get(name, "/health/ready") in service["healthcheck"]["test"][-1]
     assert not service.get("privileged")
     assert "docker.sock" not in str(service)
 
@@ -160,6 +162,15 @@ def test_the_default_service_needs_no_gpu_and_the_other_reserves_one() -> None:
     assert gpu["profiles"] == ["gpu"]
     (device,) = gpu["deploy"]["resources"]["reservations"]["devices"]
     assert device == {"driver": "nvidia", "count": 1, "capabilities": ["gpu"]}
+
+
+def test_monitoring_is_asked_for_and_finds_its_files() -> None:
+    for name in ("prometheus", "grafana"):
+        service = SERVICES[name]
+        assert service["profiles"] == ["monitor"]
+        assert re.search(r":v?\d+\.\d+\.\d+$", service["image"])
+        own = [v.split(":") for v in service["volumes"] if v.startswith(".")]
+        assert all((ROOT / path).exists() and mode == "ro" for path, _, mode in own)
 
 
 def test_the_image_runs_as_the_user_that_compose_names() -> None:
