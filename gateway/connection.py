@@ -24,6 +24,7 @@ from .addresses import Addresses
 from .chronicle import note_commands, note_end
 from .engines import Engines
 from .errors import INTERNAL, Refusal
+from .frames import framed
 from .intake import Allowance, Intake
 from .line import Queued
 from .logs import place
@@ -273,10 +274,9 @@ class Connection(ServerConnection):
     def _write(self, message: dict[str, Any]) -> None:
         assert self.session
         data = encode(message, self.session.subprotocol)
+        text = isinstance(data, str)
         if isinstance(data, str):
             data = data.encode()
-            self.protocol.send_text(data)
-        else:
-            self.protocol.send_binary(data)
-        self.send_data()
+        # A pong that the library has not sent yet may come behind it; nothing else waits there.
+        self.transport.write(framed(data, text=text))
         self.metrics.sent(message, len(data))

@@ -29,7 +29,7 @@ from .buckets import Buckets
 from .errors import CODES
 from .keys import Keys
 
-disable_created_metrics()  # a time for each series, which nobody asks for
+disable_created_metrics()  # type: ignore[no-untyped-call]  # a time for each series, which nobody asks for
 
 _TTFA = (0.025, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10)
 _GAP = (0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.12, 0.16, 0.25, 0.5, 1, 2, 5)
