@@ -14,6 +14,7 @@ from torch.nn import functional as F
 
 from engine.config import CodecConfig
 from engine.models.convolution import CausalConv, CausalTransposedConv, SnakeBeta
+from engine.models.layers import RMSNorm
 from engine.models.pre_transformer import PreTransformer
 from engine.models.quantizer import Quantizer
 from engine.models.recorded import Recorded
@@ -32,6 +33,10 @@ class ResidualUnit(nn.Module):
         out: Tensor = self.conv2(self.act2(self.conv1(self.act1(x), stream)), stream)
         return x + out
 
+    def row(self, x: Tensor, stream: Stream) -> Tensor:
+        inner = self.conv1.row(self.act1.row(x, stream), stream)
+        return self.conv2.row(self.act2.row(inner, stream), stream).add_(x)
+
 
 class ConvNeXt(nn.Module):
     def __init__(self, channels: int) -> None:
@@ -43,11 +48,33 @@ class ConvNeXt(nn.Module):
         self.gamma = nn.Parameter(torch.full((channels,), 1e-6))
 
     def forward(self, x: Tensor, stream: Stream) -> Tensor:
-        inner = self.pwconv1(self.norm(self.dwconv(x, stream).transpose(1, 2)))
-        return x + (self.gamma * self.pwconv2(F.gelu(inner))).transpose(1, 2)
+        return x + self._mixed(self.dwconv(x, stream).transpose(1, 2)).transpose(1, 2)
+
+    def row(self, x: Tensor, stream: Stream) -> Tensor:
+        return x + self._mixed(self.dwconv.row(x, stream))
+
+    def _mixed(self, x: Tensor) -> Tensor:
+        """[..., C] -> [..., C]"""
+        out: Tensor = self.gamma * self.pwconv2(F.gelu(self.pwconv1(self.norm(x))))
+        return out
 
 
-class Upsample(nn.ModuleList):
+class Chain(nn.ModuleList):
+    """Layers one after the other."""
+
+    def forward(self, x: Tensor, stream: Stream) -> Tensor:
+        for layer in self:
+            x = layer(x, stream)
+        return x
+
+    def row(self, x: Tensor, stream: Stream) -> Tensor:
+        """One stream's [T, C], on the CPU: see convolution."""
+        for layer in self:
+            x = layer.row(x, stream)  # type: ignore[operator]
+        return x
+
+
+class Upsample(Chain):
     """A transposed convolution without overlap, then a ConvNeXt block."""
 
     def __init__(self, channels: int, ratio: int) -> None:
@@ -55,23 +82,20 @@ class Upsample(nn.ModuleList):
             [CausalTransposedConv(channels, channels, ratio, ratio), ConvNeXt(channels)]
         )
 
-    def forward(self, x: Tensor, stream: Stream) -> Tensor:
-        for layer in self:
-            x = layer(x, stream)
-        return x
-
 
 class DecoderBlock(nn.Module):
     def __init__(self, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
         units = [ResidualUnit(outputs, dilation) for dilation in DILATIONS]
         up = CausalTransposedConv(inputs, outputs, 2 * stride, stride)
-        self.block = nn.ModuleList([SnakeBeta(inputs), up, *units])
+        self.block = Chain([SnakeBeta(inputs), up, *units])
 
     def forward(self, x: Tensor, stream: Stream) -> Tensor:
-        for layer in self.block:
-            x = layer(x, stream)
-        return x
+        out: Tensor = self.block(x, stream)
+        return out
+
+    def row(self, x: Tensor, stream: Stream) -> Tensor:
+        return self.block.row(x, stream)
 
 
 class Codec(nn.Module):
@@ -81,11 +105,11 @@ class Codec(nn.Module):
         self.quantizer = Quantizer(c)
         self.pre_conv = CausalConv(c.codebook_dim, c.latent_dim, 3)
         self.pre_transformer = PreTransformer(c)
-        self.upsample = nn.ModuleList(Upsample(c.latent_dim, r) for r in c.upsampling_ratios)
+        self.upsample = Chain(Upsample(c.latent_dim, r) for r in c.upsampling_ratios)
         widths = [c.decoder_dim >> i for i in range(len(c.upsample_rates) + 1)]
         blocks = [DecoderBlock(widths[i], widths[i + 1], r) for i, r in enumerate(c.upsample_rates)]
         first, last = CausalConv(c.latent_dim, widths[0], 7), CausalConv(widths[-1], 1, 7)
-        self.decoder = nn.ModuleList([first, *blocks, SnakeBeta(widths[-1]), last])
+        self.decoder = Chain([first, *blocks, SnakeBeta(widths[-1]), last])
         self._run: Callable[..., Tensor] = self._one
 
     def fold(self, record: bool = False) -> None:
@@ -94,7 +118,9 @@ class Codec(nn.Module):
         """
         self._run = Recorded(self._one, [*self.children()]) if record else self._one
         for module in self.modules():
-            if isinstance(module, CausalConv | CausalTransposedConv | SnakeBeta | Quantizer):
+            if isinstance(
+                module, CausalConv | CausalTransposedConv | SnakeBeta | Quantizer | RMSNorm
+            ):
                 module.fold()
             elif isinstance(module, nn.Linear) and module.weight.device.type == "cpu":
                 # in memory as its transpose, in which a short row's product takes half the time
@@ -125,15 +151,16 @@ class Codec(nn.Module):
     ) -> Tensor:
         """One row, and its state's tensors."""
         stream = Stream(CodecState(list(tails), keys, values, positions), slice(None))
-        return self._synthesize(latents, stream, self.config.sliding_window - 1)
+        x = self.pre_conv.row(latents[0].T, stream)
+        x = self.pre_transformer(x[None], stream, self.config.sliding_window - 1)[0]
+        x = self.decoder.row(self.upsample.row(x, stream), stream)
+        stream.advance(int(latents.shape[2]))
+        return x.T.clamp(-1, 1)
 
     def _synthesize(self, latents: Tensor, stream: Stream, past: int) -> Tensor:
         x = self.pre_conv(latents, stream).transpose(1, 2)
         x = self.pre_transformer(x, stream, past).transpose(1, 2)
-        for stage in self.upsample:
-            x = stage(x, stream)
-        for layer in self.decoder:
-            x = layer(x, stream)
+        x = self.decoder(self.upsample(x, stream), stream)
         stream.advance(latents.shape[2])
         return x[:, 0].clamp(-1, 1)
 

@@ -1,10 +1,10 @@
-"""The codec's causal convolutions and their activation.
+"""The codec's causal convolutions and their activation, in two layouts.
 
-On the CPU one row's convolution is a matrix product over its windows: the library's own paths for a
-single short row take up to eight times as long (256 channels, 4 samples, dilation 3: 633 against
-216 us; by channel: 79 against 13 us; transposed, 32 channels, 640 samples: 120 against 74 us; torch
-2.13, one thread, 2026-12-01). A few columns go as rows, by the transposed matrix: half the time.
-Many are taken tap by tap: their windows would fill a megabyte.
+`forward` takes [R, C, T] of any rows, whole or streamed. On the CPU `row` continues one stream in
+[T, C]: a convolution is there one matrix product over its windows, a transposed one a product whose
+output needs no interleaving, and windows are copied by whole columns. By channel the same products
+take 15 to 20 % longer and their windows three times as long (docs/experiments.md). Lengths are
+numbers, not tensors: a recording is made for one length.
 """
 
 from __future__ import annotations
@@ -14,20 +14,7 @@ from torch import Tensor, nn
 
 from engine.models.streaming import Stream
 
-FEW, MANY = 8, 512  # columns
-
-
-class Product:
-    """Columns [inputs, T] -> [outputs, T]: matrix [outputs, inputs] times column, plus bias."""
-
-    def __init__(self, matrix: Tensor, bias: Tensor) -> None:
-        self._matrix, self._bias = matrix.contiguous(), bias[:, None]
-        self._transposed, self._row = self._matrix.T.contiguous(), bias
-
-    def __call__(self, x: Tensor) -> Tensor:
-        if x.shape[1] > FEW:
-            return torch.addmm(self._bias, self._matrix, x)
-        return torch.addmm(self._row, x.T, self._transposed).T.contiguous()
+CACHED = 2 << 16  # numbers; longer windows leave the cache, and go tap by tap
 
 
 class CausalConv(nn.Module):
@@ -36,43 +23,42 @@ class CausalConv(nn.Module):
     ) -> None:
         super().__init__()
         self.conv = nn.Conv1d(inputs, outputs, kernel, dilation=dilation, groups=groups)
+        self.kernel, self.dilation = kernel, dilation
         self.past = (kernel - 1) * dilation
-        self._taps: Tensor | None = None  # [channels, 1, kernel]
-        self._product: Product | None = None  # windows [kernel * inputs, T] -> [outputs, T]
-        self._by_tap: tuple[Tensor, ...] = ()  # [outputs, inputs] each
+        # [kernel * inputs, outputs]; where channels stay apart [kernel, channels]
+        self._matrix: Tensor | None = None
 
     @torch.no_grad()
     def fold(self) -> None:
-        """On the CPU: one matrix, or one row of taps a channel where channels stay apart."""
-        weight, bias = self.conv.weight, self.conv.bias
-        if weight.device.type != "cpu" or bias is None:
-            return
-        if self.conv.groups > 1:
-            self._taps = weight
-        else:
-            self._product = Product(weight.transpose(1, 2).flatten(1), bias)
-            self._by_tap = weight.permute(2, 0, 1).contiguous().unbind()
+        weight = self.conv.weight  # [outputs, inputs, kernel]
+        if weight.device.type == "cpu":
+            taps = weight[:, 0].T if self.conv.groups > 1 else weight.permute(2, 1, 0).flatten(0, 1)
+            self._matrix = taps.contiguous()
 
     def forward(self, x: Tensor, stream: Stream) -> Tensor:
-        length = x.shape[2]
-        if self.past:
-            x = stream.extend(x, self.past)
-        if len(x) > 1 or (self._taps is None and self._product is None):
-            out: Tensor = self.conv(x)
+        out: Tensor = self.conv(stream.extend(x, self.past) if self.past else x)
+        return out
+
+    def row(self, x: Tensor, stream: Stream) -> Tensor:
+        """[T, inputs] -> [T, outputs]"""
+        assert self._matrix is not None and self.conv.bias is not None
+        length, channels, bias = int(x.shape[0]), int(x.shape[1]), self.conv.bias
+        if self.kernel == 1:
+            return torch.addmm(bias, x, self._matrix)
+        x = stream.extend_row(x, self.past)
+        shape, step = (length, self.kernel, channels), self.dilation * channels
+        if self.conv.groups > 1:
+            return (x.as_strided(shape, (channels, step, 1)) * self._matrix).sum(1) + bias
+        if length * self.kernel * channels > CACHED:
+            out = bias.expand(length, -1).clone()
+            for k, tap in enumerate(self._matrix.split(channels)):
+                out.addmm_(x[k * self.dilation : k * self.dilation + length], tap)
             return out
-        (kernel,), (dilation,) = self.conv.kernel_size, self.conv.dilation
-        windows = [x[0, :, k * dilation : k * dilation + length] for k in range(kernel)]
-        if self._taps is not None:
-            assert self.conv.bias is not None
-            bias = self.conv.bias[:, None, None]
-            return torch.baddbmm(bias, self._taps, torch.stack(windows, 1))[None, :, 0]
-        assert self._product is not None and self.conv.bias is not None
-        if length < MANY:
-            return self._product(torch.cat(windows))[None]
-        out = torch.addmm(self.conv.bias[:, None], self._by_tap[0], windows[0])
-        for tap, window in zip(self._by_tap[1:], windows[1:], strict=True):
-            out.addmm_(tap, window)
-        return out[None]
+        if self.dilation == 1:
+            windows = x.as_strided((length, self.kernel * channels), (channels, 1)).contiguous()
+        else:
+            windows = x.as_strided(shape, (channels, step, 1)).reshape(length, -1)
+        return torch.addmm(bias, windows, self._matrix)
 
 
 class CausalTransposedConv(nn.Module):
@@ -83,8 +69,9 @@ class CausalTransposedConv(nn.Module):
         assert kernel in (stride, 2 * stride)
         self.conv = nn.ConvTranspose1d(inputs, outputs, kernel, stride)
         self.stride, self.overlaps = stride, kernel > stride
-        # [inputs, T], or the inputs before and these [2 inputs, T] -> [outputs * stride, T]
-        self._product: Product | None = None
+        # [inputs, stride * outputs]; where it overlaps, the input before comes first
+        self._matrix: Tensor | None = None
+        self._bias: Tensor | None = None
 
     @torch.no_grad()
     def fold(self) -> None:
@@ -92,19 +79,22 @@ class CausalTransposedConv(nn.Module):
         if weight.device.type == "cpu" and bias is not None:  # weight [inputs, outputs, kernel]
             if self.overlaps:
                 weight = torch.cat([weight[:, :, s:], weight[:, :, :s]])
-            matrix = weight.permute(1, 2, 0).flatten(0, 1)
-            self._product = Product(matrix, bias.repeat_interleave(s))
+            self._matrix = weight.transpose(1, 2).flatten(1).contiguous()
+            self._bias = bias.repeat(s)
 
     def forward(self, x: Tensor, stream: Stream) -> Tensor:
-        length = x.shape[2]
+        out: Tensor = self.conv(stream.extend(x, 1) if self.overlaps else x)
+        return out[..., self.stride : -self.stride] if self.overlaps else out
+
+    def row(self, x: Tensor, stream: Stream) -> Tensor:
+        """[T, inputs] -> [stride * T, outputs]"""
+        assert self._matrix is not None and self._bias is not None
+        length, channels = int(x.shape[0]), int(x.shape[1])
         if self.overlaps:
-            x = stream.extend(x, 1)
-        if self._product is None or len(x) > 1:
-            out: Tensor = self.conv(x)
-            return out[..., self.stride : -self.stride] if self.overlaps else out
-        inputs = torch.cat([x[0, :, :-1], x[0, :, 1:]]) if self.overlaps else x[0]
-        out = self._product(inputs).view(-1, self.stride, length)
-        return out.transpose(1, 2).reshape(1, -1, self.stride * length)
+            pairs = stream.extend_row(x, 1).as_strided((length, 2 * channels), (channels, 1))
+            x = pairs.contiguous()
+        out = torch.addmm(self._bias, x, self._matrix)
+        return out.view(self.stride * length, -1)
 
 
 class SnakeBeta(nn.Module):
@@ -126,3 +116,9 @@ class SnakeBeta(nn.Module):
     def forward(self, x: Tensor, _: Stream | None = None) -> Tensor:
         frequency, gain = self._folded or self._constants()
         return torch.addcmul(x, torch.sin(x * frequency).square(), gain)
+
+    def row(self, x: Tensor, _: Stream) -> Tensor:
+        """[T, C] -> [T, C]"""
+        assert self._folded is not None
+        frequency, gain = self._folded
+        return torch.addcmul(x, (x * frequency[:, 0]).sin_().square_(), gain[:, 0])

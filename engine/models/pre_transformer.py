@@ -66,7 +66,7 @@ class PreTransformer(nn.Module):
 
     def forward(self, x: Tensor, stream: Stream, past: int) -> Tensor:
         """`past`: frames of the state that stand before this call's."""
-        c, frames = self.config, x.shape[1]
+        c, frames = self.config, int(x.shape[1])
         positions = stream.positions(frames, x)
         cos, sin = rope_angles(positions, c.head_dim, c.rope_theta)
         angles = cos[:, :, None], sin[:, :, None]

@@ -51,7 +51,7 @@ def reach(c: CodecConfig) -> int:
 class CodecState:
     """Tensors of [slots + 1, ...]; the last slot is scratch."""
 
-    tails: list[Tensor]  # [slots + 1, channels, inputs]
+    tails: list[Tensor]  # [slots + 1, channels, inputs]; on the CPU, inputs outermost in memory
     keys: Tensor  # [slots + 1, layers, kv heads, window - 1, head dim]: behind RoPE, newest last
     values: Tensor
     positions: Tensor  # [slots + 1] int64: frames so far
@@ -63,8 +63,11 @@ class CodecState:
     ) -> CodecState:
         n = slots + 1
         kv = (n, c.num_hidden_layers, c.num_key_value_heads, c.sliding_window - 1, c.head_dim)
+        tails = [torch.zeros(n, *shape, device=device, dtype=dtype) for shape in tail_shapes(c)]
+        if torch.device(device).type == "cpu":
+            tails = [t.mT.contiguous().mT for t in tails]
         return cls(
-            [torch.zeros(n, *shape, device=device, dtype=dtype) for shape in tail_shapes(c)],
+            tails,
             torch.zeros(kv, device=device, dtype=dtype),
             torch.zeros(kv, device=device, dtype=dtype),
             torch.zeros(n, dtype=torch.int64, device=device),
@@ -105,6 +108,14 @@ class Stream:
         assert tail.shape[1:] == (x.shape[1], inputs), "layers take their tails in order"
         x = torch.cat([tail[self._rows], x], -1)
         tail[self._rows] = x[..., -inputs:]
+        return x
+
+    def extend_row(self, x: Tensor, inputs: int) -> Tensor:
+        """`extend` for one row's x [T, C] -> [inputs + T, C]; there must be a state."""
+        tail = next(self._tails)[0].T
+        assert tail.shape == (inputs, x.shape[1]), "layers take their tails in order"
+        x = torch.cat([tail, x])
+        tail.copy_(x[-inputs:])
         return x
 
     def positions(self, frames: int, like: Tensor) -> Tensor:
