@@ -1,69 +1,83 @@
-"""PCM formats: the engine's s16le in, the client's bytes out; the rate stays the codec's. PURE."""
+"""PCM encodings: samples to the client's bytes, at whatever rate they have. PURE."""
 
 from __future__ import annotations
 
-import sys
-from array import array
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+Samples = NDArray[np.int16]
+Integers = NDArray[np.int32]
+Floats = NDArray[np.float32]  # full scale is 1
 
 ENCODINGS = ("pcm_s16le", "pcm_f32le", "mulaw", "alaw")
-SAMPLE_BYTES = 2
+FULL_SCALE = 32768
 AUDIBLE = 328  # |sample| from which speech counts as audible: 1 % of full scale, -40 dBFS
 
-_BIG_ENDIAN = sys.byteorder == "big"
-_tables: dict[str, bytes] = {}
 
-
-def samples_of(pcm: bytes) -> array[int]:
+def samples_of(pcm: bytes) -> Samples:
     """s16le bytes as native integers."""
-    samples = array("h", pcm)
-    if _BIG_ENDIAN:
-        samples.byteswap()
-    return samples
+    return np.frombuffer(pcm, "<i2").astype(np.int16, copy=False)
+
+
+def floats_of(pcm: bytes) -> Floats:
+    """s16le bytes as floats, exactly."""
+    return samples_of(pcm).astype(np.float32) / np.float32(FULL_SCALE)
 
 
 def encode(pcm: bytes, encoding: str) -> bytes:
     """s16le `pcm` in `encoding`. The default passes through untouched."""
     if encoding == "pcm_s16le":
         return pcm
-    samples = samples_of(pcm)
     if encoding == "pcm_f32le":
-        floats = array("f", [s / 32768.0 for s in samples])
-        if _BIG_ENDIAN:
-            floats.byteswap()
-        return floats.tobytes()
-    table = _tables.get(encoding) or _tables.setdefault(encoding, _table(encoding))
-    return bytes(
-        [table[s] for s in samples]
-    )  # a negative sample indexes from the end, where its entry lies
+        return floats_of(pcm).astype("<f4", copy=False).tobytes()
+    return _table(encoding)[samples_of(pcm).view(np.uint16)].tobytes()
+
+
+def encode_floats(floats: Floats, encoding: str) -> bytes:
+    """Floats in `encoding`: where it has integers, the nearest ones, clipped at full scale."""
+    if encoding == "pcm_f32le":
+        return floats.astype("<f4", copy=False).tobytes()
+    nearest = np.rint(floats * np.float32(FULL_SCALE))
+    return encode(np.clip(nearest, -FULL_SCALE, FULL_SCALE - 1).astype("<i2").tobytes(), encoding)
 
 
 def first_audible(pcm: bytes) -> int:
     """Index of the first sample at or above `AUDIBLE`, -1 where there is none."""
-    for index, sample in enumerate(samples_of(pcm)):
-        if sample >= AUDIBLE or sample <= -AUDIBLE:
-            return index
-    return -1
+    samples = samples_of(pcm)
+    loud = np.flatnonzero((samples >= AUDIBLE) | (samples <= -AUDIBLE))
+    return int(loud[0]) if loud.size else -1
 
 
-def _table(encoding: str) -> bytes:
-    """G.711 codes of 0..32767, then of -32768..-1."""
+@cache
+def _table(encoding: str) -> NDArray[np.uint8]:
+    """G.711 codes of 0..32767, then of -32768..-1: a sample's bits, unsigned, are its place."""
+    samples = np.arange(65536, dtype=np.uint16).view(np.int16).astype(np.int32)
     law = {"mulaw": _mulaw, "alaw": _alaw}[encoding]
-    return bytes([law(s) for s in (*range(32768), *range(-32768, 0))])
+    return law(samples).astype(np.uint8)
 
 
-def _mulaw(sample: int) -> int:
+def _mulaw(samples: Integers) -> Integers:
     """ITU-T G.711 mu-law: 14-bit magnitude, bias 33, eight segments, all bits inverted."""
-    magnitude = (sample >> 2) if sample >= 0 else -(sample >> 2)
-    magnitude = min(magnitude, 8158) + 33
-    segment = magnitude.bit_length() - 6
+    value = samples >> 2
+    magnitude = np.minimum(np.where(samples >= 0, value, -value), 8158) + 33
+    segment = _bit_length(magnitude) - 6
     code = segment << 4 | (magnitude >> (segment + 1)) & 0x0F
-    return code ^ (0xFF if sample >= 0 else 0x7F)
+    inverted: Integers = code ^ np.where(samples >= 0, 0xFF, 0x7F)
+    return inverted
 
 
-def _alaw(sample: int) -> int:
+def _alaw(samples: Integers) -> Integers:
     """ITU-T G.711 A-law: 13-bit magnitude, eight segments, even bits inverted."""
-    value = sample >> 3
-    magnitude = value if value >= 0 else -value - 1
-    segment = max(0, magnitude.bit_length() - 5)
-    code = segment << 4 | (magnitude >> max(1, segment)) & 0x0F
-    return code ^ (0xD5 if value >= 0 else 0x55)
+    value = samples >> 3
+    magnitude = np.where(value >= 0, value, -value - 1)
+    segment = np.maximum(0, _bit_length(magnitude) - 5)
+    code = segment << 4 | (magnitude >> np.maximum(1, segment)) & 0x0F
+    inverted: Integers = code ^ np.where(value >= 0, 0xD5, 0x55)
+    return inverted
+
+
+def _bit_length(values: Integers) -> Integers:
+    exponents: Integers = np.frexp(values)[1]  # of the floats that equal them
+    return exponents

@@ -10,7 +10,7 @@ from engine.messages import PREDICTOR_RANGES as PREDICTOR_RANGES
 from engine.messages import TALKER_RANGES as TALKER_RANGES
 from engine.messages import Ready, Sampling
 
-from .audio import ENCODINGS
+from . import formats
 from .config import Limits
 
 PROTOCOL = "vivavoce.v1"
@@ -39,6 +39,7 @@ class Capabilities:
 
     @classmethod
     def of(cls, ready: Ready, limits: Limits) -> Capabilities:
+        formats.served(ready.rate)  # libraries load now, and hold up no client
         return cls(
             model=ready.model,
             kind=ready.kind,
@@ -56,8 +57,9 @@ class Capabilities:
         )
 
     @property
-    def formats(self) -> list[dict[str, Any]]:
-        return [{"encoding": encoding, "rate": self.rate} for encoding in ENCODINGS]
+    def formats(self) -> tuple[formats.Format, ...]:
+        """The default first."""
+        return formats.served(self.rate)
 
     def facts(self) -> dict[str, Any]:
         """What `ready` and /v1/capabilities both say."""
@@ -69,7 +71,7 @@ class Capabilities:
             "languages": list(self.languages),
             "rate": self.rate,
             "frame_samples": self.frame_samples,
-            "formats": self.formats,
+            "formats": [format._asdict() for format in self.formats],
             "limits": asdict(self.limits) | {"utterance_seconds": self.seconds},
         }
         if self.speakers:

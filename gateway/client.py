@@ -164,8 +164,7 @@ class Client:
         `voice` is a description, or the protocol's map (`{"speaker": ...}`). `text` is all of it,
         or an async iterator of pieces that is read while audio comes, or None: `send` and `end`
         then say it. `pace`: live (paced by playback) or fast (for files). `continues`: an earlier
-        utterance of this connection whose voice goes on. `fields`: more of the protocol's `speak`,
-        as `clean="off"`.
+        utterance of this connection whose voice goes on. `fields`: more of the protocol's `speak`.
         """
         await self.open()
         name = f"u{next(self._names)}"
@@ -177,7 +176,8 @@ class Client:
         if continues is not None:
             message["continues"] = continues.name
         limit = int(self.server["limits"]["text_bytes"])
-        utterance = Utterance(name, self._send, limit, self._backlog)
+        rate = fields.get("format", {}).get("rate", self.rate)
+        utterance = Utterance(name, self._send, limit, self._backlog, rate)
         if isinstance(text, str) and len(text.encode()) <= limit:
             message |= {"text": text, "end": True}
             text = None
@@ -278,7 +278,7 @@ class Client:
 def speak(
     text: str, voice: str, *, url: str = URL, token: str | None = None, **options: Any
 ) -> Speech:
-    """`text` spoken by `voice`, all of it: s16le at the codec's rate. Blocks; runs its own loop.
+    """`text` spoken by `voice`, all of it, by default s16le. Blocks; runs its own loop.
 
     `options` are those of `Client.speak`.
     """
@@ -287,7 +287,7 @@ def speak(
         async with connect(url, token=token, backlog=float("inf")) as client:
             utterance = await client.speak(voice, text, **{"pace": "fast"} | options)
             pcm = [audio async for audio in utterance]
-            return Speech.of(pcm, client.rate, await utterance.done())
+            return Speech.of(pcm, utterance.rate, await utterance.done())
 
     return asyncio.run(collect())
 

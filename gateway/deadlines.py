@@ -9,7 +9,8 @@ from .config import Limits
 from .errors import NO_KEY, NORMAL, Refusal
 from .keys import gone
 from .line import Line
-from .utterance import State, Utterance, pending_over
+from .states import State
+from .utterance import Utterance, pending_over
 
 if TYPE_CHECKING:
     from .session import Session

@@ -13,9 +13,9 @@ from typing import Any
 
 from engine.messages import Sampling
 
-from .audio import ENCODINGS
 from .capabilities import MAX_SEED, PREDICTOR_RANGES, TALKER_RANGES, VOICES, Capabilities
 from .errors import Refusal
+from .formats import ENCODINGS, Format, why_not
 
 Check = Callable[[Any, str, Capabilities], Any]
 REQUIRED: Any = object()
@@ -253,15 +253,13 @@ def _override(defaults: Sampling, values: dict[str, Any], path: str) -> Sampling
     return replace(defaults, **{k: v for k, v in values.items() if v is not None})
 
 
-def audio_format(value: Any, path: str, served: Capabilities) -> str:
-    """The encoding; the rate is the codec's own until others are served."""
+def audio_format(value: Any, path: str, served: Capabilities) -> Format:
     fields = {"encoding": Field(lambda v, p, s: plain(v, p), ENCODINGS[0])}
     fields["rate"] = Field(integer(1, 2**31), served.rate)
-    values = read(value, path, fields, served)
-    if values not in served.formats:
-        there = f"{', '.join(ENCODINGS)} at {served.rate}"
-        raise Refusal("unsupported", f"{path} is not served; there is {there}", field=path)
-    return str(values["encoding"])
+    format = Format(**read(value, path, fields, served))
+    if format not in served.formats:
+        raise Refusal("unsupported", f"{path}: {why_not(format, served.rate)}", field=path)
+    return format
 
 
 def seconds(value: Any, path: str, served: Capabilities) -> float:

@@ -17,7 +17,6 @@ from .speech import Audio, Done, SpeechError, Word
 Text = str | AsyncIterable[str] | None
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
-SAMPLE_RATE = 24_000  # of the codec; `backlog` is counted by it
 STILL_SPEAKING = ("text_timeout",)  # errors after which the utterance goes on to its `done`
 REPLAYS = 3  # connections that may break before an utterance gives up
 
@@ -25,8 +24,9 @@ REPLAYS = 3  # connections that may break before an utterance gives up
 class Utterance:
     """One text becoming speech. Iterate it for its audio; `done()` is the server's account."""
 
-    def __init__(self, name: str, send: Send, text_bytes: int, backlog: float) -> None:
+    def __init__(self, name: str, send: Send, text_bytes: int, backlog: float, rate: int) -> None:
         self.name = name
+        self.rate = rate  # samples a second of the format asked for
         self.seed: int | None = None  # once started
         self.samples = 0  # received
         self.warnings: deque[str] = deque(maxlen=16)
@@ -219,7 +219,7 @@ class Utterance:
             return
         self._unread.append(audio)
         self._unread_samples += audio.samples
-        if self._unread_samples > self._backlog * SAMPLE_RATE:
+        if self._unread_samples > self._backlog * self.rate:
             text = f"over {self._backlog:g} s of audio lie unread: read faster, or raise backlog"
             errand = asyncio.create_task(self._give_up(SpeechError("slow_client", text)))
             self._errands.add(errand)

@@ -10,7 +10,8 @@ from . import english
 from .capabilities import FRAME_RATE, Capabilities
 from .protocol import Speak
 from .script import Script
-from .utterance import State, Utterance
+from .states import State
+from .utterance import Utterance
 
 
 def opened(
@@ -22,9 +23,8 @@ def opened(
         id=ident,
         seed=seed,
         rate=served.rate,
-        wire_rate=served.rate,
         frame_samples=served.frame_samples,
-        encoding=message.format or "pcm_s16le",
+        format=message.format or served.formats[0],
         progress=message.progress,
         journal=message.journal,
         words=message.words,

@@ -13,6 +13,7 @@ from . import fields as check
 from .capabilities import SUBPROTOCOLS, Capabilities
 from .errors import INVALID_DATA, NO_KEY, PROTOCOL_ERROR, TOO_BIG, UNSUPPORTED_DATA, Refusal
 from .fields import Field, SamplingPair, Voice, read, short
+from .formats import Format
 
 MSGPACK, JSON = SUBPROTOCOLS
 
@@ -35,7 +36,7 @@ class Speak:
     end: bool
     seed: int | None
     sampling: SamplingPair | None
-    format: str | None
+    format: Format | None
     pace: str
     max_seconds: float | None
     clean: str

@@ -21,7 +21,8 @@ from .line import Queued
 from .memory import Memory
 from .opening import opened
 from .outbox import Outbox
-from .utterance import MOVES, Utterance, pending_over
+from .states import MOVES
+from .utterance import Utterance, pending_over
 
 
 class Session:
@@ -54,8 +55,7 @@ class Session:
         self._ids = ids
         self._seeds = seeds
         self._commands: list[engine.Command] = []
-        self._first = True
-        self._holding = False
+        self._first, self._holding = True, False
         if self.visitor.authorized:
             self._put(served.ready(name, self.visitor.limits), now)
 
@@ -273,7 +273,7 @@ class Session:
         self.heard_at = now  # idleness begins here
         forgiven = not utterance.ended or reason not in ("eos", "empty")
         self._ended.add(utterance.name, utterance.id, forgiven=forgiven)
-        for message in utterance.close(reason, finished, played):
+        for message in utterance.close(reason, finished, now, played):
             self._put(message, now)
         if self.load.draining and not self.live:
             self._close(RESTART, "draining")

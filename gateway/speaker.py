@@ -167,9 +167,6 @@ def _device_rate(sounddevice: Any, rate: int) -> int:
 def _resampler(rate: int, device_rate: int) -> Any:
     if rate == device_rate:
         return None
-    try:
-        import soxr
-    except ImportError as error:
-        text = f"the device refuses {rate} Hz and soxr is not installed (vivavoce[audio])"
-        raise NoSpeaker(text) from error
+    import soxr
+
     return soxr.ResampleStream(rate, device_rate, 1, dtype="int16")

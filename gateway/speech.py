@@ -25,16 +25,20 @@ class SpeechError(Exception):
 
 
 class Audio(bytes):
-    """A piece of speech as bytes, by default s16le. `start` and `samples` place it in samples."""
+    """A piece of speech as bytes, by default s16le. `start` and `samples` place it in samples;
+    `skip` of Opus are decoded before those.
+    """
 
     start: int
     samples: int
+    skip: int
 
     @classmethod
     def read(cls, message: dict[str, Any]) -> Audio:
         audio = cls(message["pcm"])
         audio.start = message["start"]
         audio.samples = message["samples"]
+        audio.skip = message.get("skip", 0)
         return audio
 
 

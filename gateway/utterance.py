@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
 from engine import messages as engine
 
-from .audio import encode, first_audible
+from .audio import first_audible
+from .encoder import Encoder, Piece, encoder
 from .errors import Refusal
+from .formats import Format
 from .heard import STEPS, Heard
 from .line import Queued
 from .script import Script
+from .states import MOVES, State
 
 WORDS_EVERY = 5  # frames between two looks for words to tell
 CUT = (
@@ -25,37 +27,14 @@ CUT = (
 )  # reasons that leave text unsaid
 
 
-class State(Enum):
-    WAITING = "waiting"  # for a slot; text may come
-    SEALED = "waiting, its text has ended"
-    OPEN = "open"  # speaking or about to; text may come
-    DRAINING = "draining"  # text ended, audio coming
-
-
-# What moves an utterance, and where to. A move that is not here is the client's mistake; cancel, a
-# finish and a failure are legal everywhere and end it.
-MOVES: dict[State, dict[str, State]] = {
-    State.WAITING: {
-        "text": State.WAITING,
-        "flush": State.WAITING,
-        "end": State.SEALED,
-        "started": State.OPEN,
-    },
-    State.SEALED: {"started": State.DRAINING},
-    State.OPEN: {"text": State.OPEN, "flush": State.OPEN, "end": State.DRAINING},
-    State.DRAINING: {},
-}
-
-
 @dataclass(slots=True)
 class Utterance:
     name: str
     id: int  # the engine's
     seed: int
     rate: int  # the model's: `frame_samples` and everything the engine says count in it
-    wire_rate: int  # the client's: `samples`, `played` and every position on the wire count in it
     frame_samples: int
-    encoding: str
+    format: Format  # the client's: `samples`, `played` and every position on the wire count in it
     progress: bool
     journal: bool
     opened_at: float
@@ -74,6 +53,7 @@ class Utterance:
     started_at: float = -1.0
     first_audio_at: float = -1.0
     last_audio_at: float = -1.0
+    audible: int = -1  # the first audible sample, at the client's rate
     audible_at: float = -1.0
     frames: int = 0
     seq: int = 0
@@ -83,9 +63,11 @@ class Utterance:
     timed_out: bool = False
     words: bool = False  # are to be told
     heard: Heard = field(init=False)
+    encoder: Encoder = field(init=False)
 
     def __post_init__(self) -> None:
         self.heard = Heard(lambda: self.script.pushed)
+        self.encoder = encoder(self.format, self.rate)
 
     @property
     def pending_chars(self) -> int:
@@ -94,11 +76,11 @@ class Utterance:
 
     def to_wire(self, samples: int) -> int:
         """A position at the model's rate, as one at the client's; exact at frame borders."""
-        return samples * self.wire_rate // self.rate
+        return samples * self.format.rate // self.rate
 
     def from_wire(self, samples: int) -> int:
         """A position at the client's rate, as one at the model's: never a later one."""
-        return samples * self.rate // self.wire_rate
+        return samples * self.rate // self.format.rate
 
     def steps(self, samples: int) -> int:
         """A position at the model's rate, in 10 ms."""
@@ -150,8 +132,9 @@ class Utterance:
         """Take in an event of the running utterance that is no sound; returns the messages it
         becomes.
         """
+        rest = self._settle(event, now) if isinstance(event, engine.Flushed) else []
         told = self._tell(event, now)
-        return [told] if told else []
+        return [*rest, told] if told else rest
 
     def _tell(self, event: engine.Event | Queued, now: float) -> dict[str, Any] | None:
         match event:
@@ -190,26 +173,45 @@ class Utterance:
     def audio(self, event: engine.Audio, now: float) -> dict[str, Any]:
         """The `audio` message of one frame; frames come in order, each once."""
         assert event.frame == self.frames, f"frame {event.frame} where {self.frames} was due"
-        pcm = event.pcm
-        count = len(pcm) >> 1
-        if self.audible_at < 0:
-            self._listen(pcm, now)
+        if self.audible < 0 and (offset := first_audible(event.pcm)) >= 0:
+            self.audible = self.to_wire(self.frames * self.frame_samples + offset)
+        message = self._sound(self.encoder.encode(event.pcm), now)
+        if self.journal:
+            message["codes"] = event.codes
+        self.heard.levels += event.levels
+        self.frames += 1
+        self.fed_at = now
+        self.stuck = False
+        return message
+
+    def _settle(self, event: engine.Flushed, now: float) -> list[dict[str, Any]]:
+        """The sound that the encoder still holds of what was flushed."""
+        if self.to_wire(event.frame * self.frame_samples) <= self.samples:
+            return []
+        return self._rest_of_sound(self.encoder.settle(), now)
+
+    def _rest_of_sound(self, piece: Piece, now: float) -> list[dict[str, Any]]:
+        return [self._sound(piece, now)] if piece.samples else []
+
+    def _sound(self, piece: Piece, now: float) -> dict[str, Any]:
+        """An `audio` message."""
         message = {
             "type": "audio",
             "utterance": self.name,
             "seq": self.seq,
             "start": self.samples,
-            "samples": count,
-            "pcm": pcm if self.encoding == "pcm_s16le" else encode(pcm, self.encoding),
+            "samples": piece.samples,
+            "pcm": piece.data,
         }
-        if self.journal:
-            message["codes"] = event.codes
-        self.heard.levels += event.levels
-        self.frames += 1
+        if piece.skip:
+            message["skip"] = piece.skip
+        if self.first_audio_at < 0:
+            self.first_audio_at = now
+        if self.audible_at < 0 <= self.audible < self.samples + piece.samples:
+            self.audible_at = self._sounding(now)
         self.seq += 1
-        self.samples += count
-        self.last_audio_at = self.fed_at = now
-        self.stuck = False
+        self.samples += piece.samples
+        self.last_audio_at = now
         return message
 
     def tell_words(self, last: bool = False) -> list[dict[str, Any]]:
@@ -240,20 +242,21 @@ class Utterance:
         return {"heard": heard, "remaining": remaining, "estimated": True}
 
     def close(
-        self, reason: str, finished: engine.Finished | None, played: int | None = None
+        self, reason: str, finished: engine.Finished | None, now: float, played: int | None = None
     ) -> list[dict[str, Any]]:
         """The last messages, `done` behind all; `finished` is the engine's account, None when we
         ended it; `played` is what a `cancel` said.
         """
+        rest = self._rest_of_sound(self.encoder.finish(), now) if finished else []
         if reason in ("eos", "text_timeout"):
             self.heard.end()
-        return [*self.tell_words(last=True), self._done(reason, finished, played)]
+        return [*rest, *self.tell_words(last=True), self._done(reason, finished, played)]
 
     def _done(
         self, reason: str, finished: engine.Finished | None, played: int | None
     ) -> dict[str, Any]:
         origin = self.first_text_at if self.first_text_at >= 0 else self.opened_at
-        length = self.samples / self.wire_rate
+        length = self.samples / self.format.rate
         return {
             "type": "done",
             "utterance": self.name,
@@ -268,14 +271,12 @@ class Utterance:
             **(self.split(played) if reason in CUT else {}),
         }
 
-    def _listen(self, pcm: bytes, now: float) -> None:
-        """Note when a player that never stops since the first audio sounds an audible sample."""
-        if self.first_audio_at < 0:
-            self.first_audio_at = now
-        offset = first_audible(pcm)
-        if offset >= 0:
-            played_at = self.first_audio_at + self.samples / self.wire_rate
-            self.audible_at = max(played_at, now) + offset / self.rate
+    def _sounding(self, now: float) -> float:
+        """When a player that never stops since the first audio sounds the first audible sample,
+        which the message of this moment holds.
+        """
+        played_at = self.first_audio_at + self.samples / self.format.rate
+        return max(played_at, now) + (self.audible - self.samples) / self.format.rate
 
 
 def pending_over(most: int, utterances: Collection[Utterance]) -> bool:

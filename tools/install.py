@@ -66,7 +66,7 @@ def make_environment(folder: Path) -> Path:
     return python
 
 
-def main(extras: str = "audio,browser,dev") -> int:
+def main(extras: str = "audio,browser,dev,opus") -> int:
     python = make_environment(ROOT / ".venv")
     choice = os.environ.get("TORCH", "auto")
     if choice not in ("auto", "cpu", "default"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gateway.formats import Format
 from gateway.utterance import Utterance
 
 FRAME = 1920
@@ -11,8 +12,8 @@ FRAME = 1920
 
 def utterance(wire_rate: int) -> Utterance:
     return Utterance(
-        name="u", id=1, seed=0, rate=24_000, wire_rate=wire_rate, frame_samples=FRAME,
-        encoding="pcm_s16le", progress=True, journal=False, opened_at=0.0,
+        name="u", id=1, seed=0, rate=24_000, frame_samples=FRAME,
+        format=Format("pcm_s16le", wire_rate), progress=True, journal=False, opened_at=0.0,
     )  # fmt: skip
 
 

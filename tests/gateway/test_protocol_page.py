@@ -8,9 +8,9 @@ import re
 import msgpack
 
 from gateway import protocol
-from gateway.audio import ENCODINGS
 from gateway.capabilities import SUBPROTOCOLS, Capabilities
 from gateway.config import Limits
+from gateway.formats import ENCODINGS
 
 from .house import ROOT
 from .test_session import READY

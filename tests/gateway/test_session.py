@@ -17,7 +17,7 @@ from gateway.capabilities import Capabilities
 from gateway.config import Limits
 from gateway.keys import Keys, grants
 from gateway.session import Session
-from gateway.utterance import MOVES, State
+from gateway.states import MOVES, State
 
 from .house import MSGPACK, VOICE
 
