@@ -210,7 +210,7 @@ class Engines:
         try:
             while True:
                 self._deliver(await read_batch(reader), time.monotonic())
-        except (asyncio.IncompleteReadError, ConnectionError, ValueError) as error:
+        except Exception as error:  # a fault of ours too: a fresh engine, and nobody waits for ever
             log.error("the engine's stream ended: %s", type(error).__name__)
 
     async def _watch(self) -> None:

@@ -10,6 +10,7 @@ import socket
 import tempfile
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from engine import messages as engine
 from engine import worker
 from gateway import engines
 from gateway.config import EngineArguments, GatewayConfig
+from gateway.journal import Journal
 from gateway.process import EngineFailed
 from gateway.server import Server
 
@@ -169,6 +171,24 @@ async def test_the_engine_ends_with_the_gateway_and_leaves_nothing(
         assert os.listdir(tmp_path) == []
         pid = child(server)
     assert gone(pid)
+
+
+@asynchronous
+async def test_a_fault_of_the_gateways_own_is_survived(monkeypatch: pytest.MonkeyPatch) -> None:
+    right, faults = Journal.event, iter([IndexError("pop from an empty list")])
+
+    def event(journal: Journal, event: Any) -> bool:
+        for fault in faults:
+            raise fault
+        return right(journal, event)
+
+    monkeypatch.setattr(Journal, "event", event)
+    async with gateway() as server, peer(server) as client:
+        pid = child(server)
+        await client.speak("u1", "three short words", end=True)
+        seen = await client.until("done", utterance="u1")
+        assert seen[-1]["reason"] == "eos"
+        assert child(server) != pid
 
 
 def child(server: Server) -> int:

@@ -239,7 +239,8 @@ async def test_cancelled_and_lost_waiters_leave_the_line() -> None:
 
 @asynchronous
 async def test_those_in_the_line_outlive_the_engine() -> None:
-    async with gateway(slots=1, step=0.01) as server, peer(server) as client:
+    patient = Limits(queue_seconds=60)
+    async with gateway(slots=1, step=0.01, limits=patient) as server, peer(server) as client:
         await client.speak("u0", "word " * 4 + "#crash")
         await client.speak("u1", "two words", end=True)
         await client.speak("u2", "two words", end=True)
