@@ -2,8 +2,8 @@
 
 `forward` takes [R, C, T] of any rows, whole or streamed. On the CPU `row` continues one stream in
 [T, C]: a convolution is there one matrix product over its windows, a transposed one a product whose
-output needs no interleaving, and windows are copied by whole columns. By channel the same products
-take 15 to 20 % longer and their windows three times as long (docs/experiments.md). Lengths are
+output needs no interleaving, and windows are copied by whole columns. By channel the two
+take 20 % longer together (docs/experiments.md). Lengths are
 numbers, not tensors: a recording is made for one length.
 """
 
