@@ -172,11 +172,18 @@ def main() -> None:
     parser.add_argument(
         "--seconds", type=float, default=8.0, help="audio of each utterance, at most"
     )
+    parser.add_argument("--graphs", action="store_true", help="CUDA: whole frames as graphs")
+    parser.add_argument("--chunk", type=int, default=EngineConfig.chunk, help="rows of a prefill")
     parser.add_argument("--threads", type=int, default=0)
     options = parser.parse_args()
     if options.threads:
         torch.set_num_threads(options.threads)
-    config = EngineConfig(device=options.device, slots=max(options.streams))
+    config = EngineConfig(
+        device=options.device,
+        slots=max(options.streams),
+        graphs=options.graphs,
+        chunk=options.chunk,
+    )
     if options.random:
         loaded = random(options.random, options.device)
     else:

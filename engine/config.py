@@ -1,7 +1,6 @@
 """Sizes and ids of a model, read from the hub's config files; and the engine's own settings. PURE.
 
-Fields bear the names of the files' entries. Everything wrong with a folder is told at once. Sizes
-are never assumed: the embedded voice has the production models' architecture, not their numbers.
+Fields bear the names of the files' entries. What is wrong with a folder is told at once.
 """
 
 from __future__ import annotations
@@ -159,6 +158,7 @@ class EngineConfig:
     weights: str = "auto"  # full | int8 | auto: int8 where the CPU has it, else full
     slots: int = 8  # utterances that speak at once
     positions: int = 1024  # KV length of a row
+    graphs: bool = False  # CUDA: a whole frame is one graph of fused kernels
     group: int = 2  # rows of a call on the CPU with full weights
     chunk: int = 64  # prefill rows of a call
     queue: int = 64  # utterances that may wait for a slot

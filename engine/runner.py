@@ -11,6 +11,7 @@ number, and the scratch slot fills up the last call.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -20,6 +21,9 @@ from engine.config import CONTROL_IDS, EngineConfig
 from engine.plan import Decode, Echo, Made, Plan, Prefill
 from engine.sampling import draw, draw_first
 from engine.slots import Slots
+
+if TYPE_CHECKING:
+    from engine.graphs import Graphs
 
 # Columns of a step's table: one host-to-device copy a step.
 SLOT, KV_ROW, POSITION, TEXT, DRAW, BARRED = range(6)
@@ -43,6 +47,7 @@ class Runner:
             torch.arange(talker.vocab_size, device=self._device) < talker.vocab_size - CONTROL_IDS
         )
         self._allowed[self._eos] = True
+        self._graphs = self._recordings(loaded, config) if config.graphs else None
         self._scratch = torch.tensor(
             [[self.slots.scratch, self.slots.cache.scratch, 0, 0, 0, 1]], device=self._device
         )
@@ -57,6 +62,8 @@ class Runner:
         first = [hidden[-1:] for p in plan.prefills for hidden in [self._prefill(p)] if p.emit]
         if not plan.emitting:
             return []
+        if self._graphs:
+            return self._graphs.frame(plan.emitting, first)
         table = torch.tensor([_entry(row) for row in plan.emitting], device=self._device)
         decodes = len(plan.decodes)
         self._longest = max((d.position for d in plan.decodes), default=0) + 1
@@ -72,6 +79,8 @@ class Runner:
         """Run every size of call once, on scratch rows: a recording takes longer than a frame."""
         self._longest = 1
         with torch.inference_mode():
+            if self._graphs:
+                self._graphs.capture()
             for size in self._sizes:
                 table = self._scratch.expand(size, -1)
                 self._complete(table, *self._decode(table))
@@ -84,7 +93,14 @@ class Runner:
         x = x + self._talker.codec_vectors(codec.clamp(min=0)) * (codec >= 0)[:, None]
         if p.carried:  # the chunk's last rows
             x[-len(p.carried) :] += self._talker.frame_vectors(self._tensor(p.carried))
+        if self._graphs:
+            return self._graphs.prefill(x, p.kv_row, p.start)
         return self._talker.prefill(x, self.slots.cache, p.kv_row, p.start)
+
+    def _recordings(self, loaded: Loaded, config: EngineConfig) -> Graphs:
+        from engine.graphs import Graphs  # needs Triton
+
+        return Graphs(loaded, self.slots, self._allowed, config.chunk)
 
     def _decode(self, table: Tensor) -> tuple[Tensor]:
         """The last frame plus one text token -> hidden [R, d]."""

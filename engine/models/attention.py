@@ -95,6 +95,27 @@ class Chunk:
         return attention(q, keys[None, :, : self._end], values[None, :, : self._end], self._mask)
 
 
+class Place:
+    """A chunk whose row, start and length are tensors, for a graph: what lies behind its length
+    goes to the scratch row.
+    """
+
+    def __init__(self, cache: KVCache, row: Tensor, start: Tensor, length: Tensor, t: int) -> None:
+        """`row`, `start`, `length`: [1] int64; `t`: positions of the call."""
+        self._cache, self._row = cache, row
+        new = torch.arange(t, device=row.device)
+        places = torch.arange(cache.keys.shape[3], device=row.device)
+        self.positions = (start + new).clamp(max=len(places) - 1)
+        self._rows = torch.where(new < length, row, cache.scratch)
+        self._mask = places[None, :] <= self.positions[:, None]
+
+    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        keys, values = self._cache.keys[layer], self._cache.values[layer]
+        keys[self._rows, :, self.positions] = k[0]
+        values[self._rows, :, self.positions] = v[0]
+        return attention(q, keys[self._row], values[self._row], self._mask)
+
+
 class Step:
     """One position each of many KV rows: rows and positions [R] int64. `longest`: no position
     reaches it.

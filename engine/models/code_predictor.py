@@ -39,7 +39,7 @@ class CodePredictor(nn.Module):
         self.small_to_mtp_projection: nn.Module = nn.Identity()
         if talker.hidden_size != c.hidden_size:
             self.small_to_mtp_projection = nn.Linear(talker.hidden_size, c.hidden_size)
-        self._tables: list[Tensor] | None = None
+        self.tables: list[Tensor] | None = None  # by pass, in the layers' width; see fold
         self._angles: list[Angles] = []  # of each pass
         # What decodes: the first projection, the layers, the heads; no submodules: twins of ours.
         self._decoder: tuple[nn.Module, nn.Module, list[nn.Module]] | None = None
@@ -51,7 +51,7 @@ class CodePredictor(nn.Module):
         `int8`, `record`: see Talker.fold.
         """
         tables = [table0, *list(self.model.codec_embedding)[:-1]]
-        self._tables = [self.small_to_mtp_projection(t.weight) for t in tables]
+        self.tables = [self.small_to_mtp_projection(t.weight) for t in tables]
         self.model.fold()
         places = torch.arange(self.config.num_code_groups, device=table0.weight.device)
         self._angles = [self.model.angles(at) for at in (places[:2], *places[2:].split(1))]
@@ -77,18 +77,18 @@ class CodePredictor(nn.Module):
         """Hidden [R, d] and code 0 [R] -> the whole frame's codes [R, q]: one pass over two
         positions, then singles.
         """
-        if self._tables is None:
+        if self.tables is None:
             self.fold(table0)
-        assert self._tables is not None and self._decoder is not None
+        assert self.tables is not None and self._decoder is not None
         c, rows = self.config, len(hidden)
         shape = (c.num_hidden_layers, rows, c.num_key_value_heads, c.num_code_groups, c.head_dim)
         keys, values = hidden.new_empty(shape), hidden.new_empty(shape)
         codes = [codes0]
-        x = torch.stack([self._decoder[0](hidden), self._tables[0][codes0]], 1)
+        x = torch.stack([self._decoder[0](hidden), self.tables[0][codes0]], 1)
         for j, logits in enumerate(self._passes):
             codes.append(draw(logits(x, keys, values), j + 1))
-            if j + 1 < len(self._tables):
-                x = self._tables[j + 1][codes[-1]][:, None]
+            if j + 1 < len(self.tables):
+                x = self.tables[j + 1][codes[-1]][:, None]
         return torch.stack(codes, 1)
 
     def _logits(self, j: int, x: Tensor, keys: Tensor, values: Tensor) -> Tensor:

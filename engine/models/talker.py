@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from engine.config import TalkerConfig
-from engine.models.attention import Chunk, KVCache, Step, whole
+from engine.models.attention import Chunk, KVCache, Place, Step, whole
 from engine.models.code_predictor import CodePredictor
 from engine.models.packed import packed
 from engine.models.recorded import Recorded
@@ -103,6 +103,14 @@ class Talker(nn.Module):
         positions = torch.arange(start, start + len(x), device=x.device)
         attend = Chunk(cache, row, start, len(x))
         out: Tensor = self.model(x[None], self.model.angles(positions), attend)
+        return out[0]
+
+    def prefill_at(
+        self, x: Tensor, cache: KVCache, row: Tensor, start: Tensor, length: Tensor
+    ) -> Tensor:
+        """`prefill` of x [T, d], of which `length` rows count; `row`, `start`, `length` [1]."""
+        attend = Place(cache, row, start, length, len(x))
+        out: Tensor = self.model(x[None], self.model.angles(attend.positions), attend)
         return out[0]
 
     def step(
