@@ -43,6 +43,12 @@ class Composer:
             self.write(segment, past if self._carries else None)
         return segment
 
+    def restore(self, resume: history.Resume, cursor: int, now: float) -> None:
+        """All that was said before; up to `cursor` it is in segments. Raises Refused."""
+        self.text.restore(resume.said, resume.answered, cursor, now)
+        if max(cursor, resume.offset) > self.text.known:
+            raise Refused("bad_message", UNFIT)
+
     def again(
         self,
         told: history.Segment,
@@ -63,6 +69,8 @@ class Composer:
         count = told.carried - bool(now)
         taken = spoken[-count:] if count > 0 else []
         self.write(segment, joined(taken, now) if told.carried else None, sure=True)
+        if segment.length > self._means.positions:
+            raise Refused("bad_message", UNFIT)
         return segment
 
     def write(self, segment: Segment, past: Carry | None, sure: bool = False) -> None:

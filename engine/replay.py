@@ -28,6 +28,8 @@ class Replay:
         frames = split(resume.codes, config)
         if len(frames) > most:
             raise Refused("bad_message", f"the codes are of {len(frames)} frames, over {most}")
+        if not all(0 <= i < config.talker.text_vocab_size for i in resume.ids):
+            raise Refused("bad_message", "an id is no text token's")
         self.ids, self.offset = list(resume.ids), resume.offset
         begun, self.staged = _told(resume, len(frames))
         self.current = begun[-1] if begun else None

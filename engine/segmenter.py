@@ -82,6 +82,11 @@ class Segmenter:
             elif item > self._answered:
                 self._flushes.append((self._stream.end, item))
 
+    @property
+    def known(self) -> int:
+        """Where the text that is read ends."""
+        return self._stream.end
+
     def between(self, start: int, end: int | None) -> str:
         """Text from `start` on, as far as it is read."""
         return self._stream.between(start, end)

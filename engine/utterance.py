@@ -181,7 +181,7 @@ class Utterance:
     def _restore(self, resume: Resume, now: float) -> None:
         """Stand where the utterance stood before the segment that speaks again."""
         replay = self.replay
-        self._text.restore(resume.said, resume.answered, replay.cursor, now)
+        self._composer.restore(resume, replay.cursor, now)
         self._passed = resume.chars
         self._playback.restore(replay.frames / FRAMES_PER_SECOND, now)
         self._spoken += replay.spoken

@@ -49,7 +49,7 @@ def admit(
     if load.live >= load.slots + load.queue and not load.line.yields(visitor.share):
         text = f"all {load.slots} slots and {load.queue} places in the queue are taken"
         raise Refusal("busy", text, utterance=name, retry_ms=load.line.retry_ms())
-    visitor.open(name, len(speak.text), load.line.live(visitor.share), now)
+    visitor.open(name, speak.chars, load.line.live(visitor.share), now)
 
 
 def origin_allowed(

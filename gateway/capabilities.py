@@ -29,6 +29,7 @@ class Capabilities:
     speakers: tuple[str, ...]
     rate: int
     frame_samples: int
+    codebooks: int
     slots: int
     device: str
     seconds: float  # the longest utterance
@@ -47,6 +48,7 @@ class Capabilities:
             speakers=tuple(ready.speakers),
             rate=ready.rate,
             frame_samples=ready.frame_samples,
+            codebooks=ready.codebooks,
             slots=ready.slots,
             device=ready.device,
             seconds=min(limits.utterance_seconds, ready.max_frames / FRAME_RATE),

@@ -5,8 +5,8 @@
         async for audio in utterance: ...
 
 The client names utterances and never uses a name twice, so late audio of a cancelled one falls to
-the floor. A connection that breaks opens again: with the next `speak`, or at once for utterances of
-which nothing was heard yet; their text is sent again.
+the floor. A connection that breaks opens again: with the next `speak`, or at once for utterances
+that speak; they go on at the next sample. With `resume=False` those that were heard fail instead.
 """
 
 from __future__ import annotations
@@ -16,20 +16,16 @@ import itertools
 import logging
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from functools import partial
-from ssl import SSLContext, SSLError
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgpack
 from websockets.asyncio.client import ClientConnection
-from websockets.asyncio.client import connect as open_socket
-from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+from websockets.exceptions import ConnectionClosed
 from websockets.protocol import State
-from websockets.typing import Subprotocol
 
-from .config import is_loopback
+from .dialling import Trust, dial, lost
 from .listener import Text, Utterance
 from .speech import Audio, Done, Speech, SpeechError
 from .urls import speech_url
@@ -38,12 +34,7 @@ __all__ = ["Audio", "Client", "Done", "Speech", "SpeechError", "Utterance", "con
 
 log = logging.getLogger("vivavoce.client")
 
-Trust = SSLContext | None  # whose certificate is believed; None: whom this machine trusts
 URL = "ws://127.0.0.1:8000/v1/speech"
-SUBPROTOCOL = Subprotocol("vivavoce.v1.msgpack")
-HELLO = {"type": "hello", "client": "vivavoce-python"}
-OPEN_SECONDS = 15.0
-PING_TIMEOUT = 60.0  # pongs queue behind audio under load
 RETRY_SECONDS = 15.0  # for a server to come back to utterances that have not begun
 RETRY_PAUSES = (0.05, 0.2, 0.5, 1.0, 2.0)
 PASSING = ("busy", "draining", "connection_lost")  # refusals of a connection that may soon be none
@@ -51,15 +42,21 @@ PASSING = ("busy", "draining", "connection_lost")  # refusals of a connection th
 
 @asynccontextmanager
 async def connect(
-    url: str = URL, *, token: str | None = None, backlog: float = 60.0, tls: Trust = None
+    url: str = URL,
+    *,
+    token: str | None = None,
+    backlog: float = 60.0,
+    tls: Trust = None,
+    resume: bool = True,
 ) -> AsyncIterator[Client]:
     """A client connected to `url` or HOST:PORT; closed with the block, which cancels what speaks.
 
     `token` is the server's key. `backlog`: seconds of audio an utterance may hold unread. `tls`:
-    whom to trust at a wss:// URL, by default whom this machine trusts. Raises SpeechError when the
-    server refuses and OSError when nothing listens.
+    whom to trust at a wss:// URL, by default whom this machine trusts. `resume`: whether what
+    was heard in part goes on after a lost connection. Raises SpeechError when the server refuses
+    and OSError when nothing listens.
     """
-    client = Client(url, token=token, backlog=backlog, tls=tls)
+    client = Client(url, token=token, backlog=backlog, tls=tls, resume=resume)
     await client.open()
     try:
         yield client
@@ -69,10 +66,17 @@ async def connect(
 
 class Client:
     def __init__(
-        self, url: str = URL, *, token: str | None = None, backlog: float = 60.0, tls: Trust = None
+        self,
+        url: str = URL,
+        *,
+        token: str | None = None,
+        backlog: float = 60.0,
+        tls: Trust = None,
+        resume: bool = True,
     ) -> None:
         self.url = speech_url(url)
-        self._tls: dict[str, Any] = {} if tls is None else {"ssl": tls}
+        self._tls = tls
+        self._resume = resume
         self.server: dict[str, Any] = {}  # the fields of `ready`
         self._token = token
         self._backlog = backlog
@@ -97,41 +101,8 @@ class Client:
                 return self._socket
             if self._reader:
                 await self._reader
-            headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
-            try:
-                socket = await open_socket(
-                    self.url,
-                    subprotocols=[SUBPROTOCOL],
-                    additional_headers=headers,
-                    compression=None,
-                    open_timeout=OPEN_SECONDS,
-                    ping_timeout=PING_TIMEOUT,
-                    proxy=None if is_loopback(urlsplit(self.url).hostname or "") else True,
-                    **self._tls,
-                )
-            except InvalidStatus as error:
-                status = error.response.status_code
-                code = "busy" if status in (429, 502, 503, 504) else "refused"
-                text = f"no speech socket at {self.url}: HTTP status {status}"
-                raise SpeechError(code, text) from error
-            except (WebSocketException, ValueError, SSLError) as error:
-                raise SpeechError("refused", f"no speech socket at {self.url}: {error}") from error
-            except OSError as error:
-                raise OSError(error.errno, f"nothing answers at {self.url}") from error
+            socket, ready = await dial(self.url, self._token, self._tls)
             self._fatal = None
-            try:
-                async with asyncio.timeout(OPEN_SECONDS):
-                    with suppress(ConnectionClosed):  # the refusal that came before it says why
-                        await socket.send(msgpack.packb(HELLO))
-                    ready = msgpack.unpackb(await socket.recv())
-            except ConnectionClosed as closed:
-                raise _lost(closed) from closed
-            except BaseException:
-                await socket.close()
-                raise
-            if ready["type"] != "ready":
-                await socket.close()
-                raise SpeechError.read(ready)
             self.server = ready
             self._socket = socket
             self._reader = asyncio.create_task(self._read(socket), name="speech reader")
@@ -175,9 +146,13 @@ class Client:
             message["seed"] = seed
         if continues is not None:
             message["continues"] = continues.name
-        limit = int(self.server["limits"]["text_bytes"])
-        rate = fields.get("format", {}).get("rate", self.rate)
-        utterance = Utterance(name, self._send, limit, self._backlog, rate)
+        format = fields.get("format", {})
+        rate = format.get("rate", self.rate)
+        if self._resume and rate == self.rate and format.get("encoding") != "opus":
+            message["journal"] = True  # other formats lag behind their frames
+        limits = self.server["limits"]
+        limit, most = int(limits["text_bytes"]), int(limits["message_bytes"])
+        utterance = Utterance(name, self._send, limit, self._backlog, rate, most)
         if isinstance(text, str) and len(text.encode()) <= limit:
             message |= {"text": text, "end": True}
             text = None
@@ -200,46 +175,48 @@ class Client:
         try:
             await socket.send(msgpack.packb(message))
         except ConnectionClosed as closed:
-            raise self._fatal or _lost(closed) from closed
+            raise self._fatal or lost(closed) from closed
 
     async def _read(self, socket: ClientConnection) -> None:
         """Hand each message to its utterance until the socket closes."""
-        lost = SpeechError("connection_lost", "the connection was closed")
+        loss = SpeechError("connection_lost", "the connection was closed")
         try:
             while True:
                 self._receive(msgpack.unpackb(await socket.recv()))
         except ConnectionClosed as closed:
-            lost = self._fatal or _lost(closed)
+            loss = self._fatal or lost(closed)
         except (ValueError, KeyError, TypeError) as error:
-            lost = SpeechError("bad_message", f"the server said what is not protocol v1: {error}")
+            loss = SpeechError("bad_message", f"the server said what is not protocol v1: {error}")
             await socket.close(1002)
         finally:
-            self._lose(lost)
+            self._lose(loss)
 
-    def _lose(self, lost: SpeechError) -> None:
-        """The connection is gone: utterances not heard yet begin again, the others fail."""
+    def _lose(self, loss: SpeechError) -> None:
+        """The connection is gone: utterances that can go on or begin again, the others fail."""
         live, self._live = list(self._live.values()), {}
         may_return = not self._closing and self._fatal is None
         again = [u for u in live if u.replayable and may_return]
         for utterance in live:
-            if utterance not in again:
-                utterance.lose(lost)
+            if utterance in again:
+                utterance.wait()
+            else:
+                utterance.lose(loss)
         if again:
-            self._revival = asyncio.create_task(self._revive(again, lost), name="speech revival")
+            self._revival = asyncio.create_task(self._revive(again, loss), name="speech revival")
 
-    async def _revive(self, again: list[Utterance], lost: SpeechError) -> None:
+    async def _revive(self, again: list[Utterance], loss: SpeechError) -> None:
         socket = None
         try:
             socket = await self._reopen()
             self._live |= {utterance.name: utterance for utterance in again}
         except SpeechError as error:
-            lost = error
+            loss = error
         except OSError:
             pass  # still nothing there: the loss itself says it best
         finally:
             if socket is None:
                 for utterance in again:
-                    utterance.lose(lost)
+                    utterance.lose(loss)
         if socket:
             for utterance in again:
                 await utterance.replay(partial(self._send_on, socket))
@@ -262,7 +239,7 @@ class Client:
         utterance = self._live.get(message.get("utterance") or "")
         if utterance is not None:
             going = message.get("code") == "draining" or message.get("reason") == "error"
-            if going and utterance.replayable:  # the close that follows lets it begin again
+            if going and utterance.replayable:  # the close that follows lets it go on elsewhere
                 return
             utterance.receive(message)
             if utterance.over:
@@ -290,11 +267,3 @@ def speak(
             return Speech.of(pcm, utterance.rate, await utterance.done())
 
     return asyncio.run(collect())
-
-
-def _lost(closed: ConnectionClosed) -> SpeechError:
-    frame = closed.rcvd
-    if frame is None:
-        return SpeechError("connection_lost", "the connection broke")
-    reason = f"{frame.code} {frame.reason}".strip()
-    return SpeechError("connection_lost", f"the server closed the connection: {reason}")

@@ -26,11 +26,11 @@ from .engines import Engines
 from .errors import INTERNAL, Refusal
 from .frames import framed
 from .intake import Allowance, Intake
-from .line import Queued
 from .logs import place
 from .metrics import Metrics
 from .protocol import encode
 from .session import Session
+from .utterance import Event as Told
 
 log = logging.getLogger("vivavoce.connection")
 
@@ -190,7 +190,7 @@ class Connection(ServerConnection):
         assert self.session
         return self.session.visitor.share
 
-    def receive_event(self, event: engine.Event | Queued, now: float) -> None:
+    def receive_event(self, event: Told, now: float) -> None:
         assert self.session
         try:
             self.session.receive_event(event, now)

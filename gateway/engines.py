@@ -18,6 +18,7 @@ from .journal import Journal
 from .line import Queued
 from .metrics import Metrics, Pace
 from .process import EngineFailed, EngineProcess, read_batch
+from .records import Continued
 from .revival import Revival, Voices
 
 log = logging.getLogger("vivavoce.engine")
@@ -34,7 +35,7 @@ class Client(Protocol):
 
     @property
     def share(self) -> str: ...  # with whom it takes turns in the line
-    def receive_event(self, event: engine.Event | Queued, now: float) -> None: ...
+    def receive_event(self, event: engine.Event | Queued | Continued, now: float) -> None: ...
     def pump(self) -> None: ...
 
 
@@ -98,8 +99,8 @@ class Engines:
             if isinstance(command, engine.Speak):
                 if self._line.full and (ousted := self._line.yields(client.share)):
                     self._oust(ousted, now)
-                speak = replace(command, voice=self._voice(command.continues), continues=0)
-                commands[i], self._routes[ident] = speak, _Route(client, Journal(speak))
+                commands[i] = speak = self._with_voice(command, client, now)
+                self._routes[ident] = _Route(client, Journal(speak))
             elif isinstance(command, engine.Cancel):
                 if route := self._routes.pop(ident, None):
                     self._voices.keep(ident, route.journal.voice())
@@ -121,9 +122,13 @@ class Engines:
             self._asked = True
             self._writer.write(engine.pack(commands))
 
-    def _voice(self, utterance: int) -> engine.Voice | None:
-        route = self._routes.get(utterance)  # one that still speaks
-        return route.journal.voice() if route else self._voices.of(utterance)
+    def _with_voice(self, speak: engine.Speak, client: Client, now: float) -> engine.Speak:
+        """With the voice that goes on, of which the client hears too."""
+        route = self._routes.get(speak.continues)  # one that still speaks
+        voice = route.journal.voice() if route else self._voices.of(speak.continues)
+        if voice:
+            client.receive_event(Continued(speak.utterance, voice.text, voice.codes), now)
+        return replace(speak, voice=voice or speak.voice, continues=0)
 
     def _oust(self, utterance: int, now: float) -> None:
         """The newest waiter of the greatest share makes room for one of a smaller share."""
@@ -155,10 +160,7 @@ class Engines:
             self._announcing = True
             asyncio.get_running_loop().call_later(ANNOUNCE_SECONDS, self._announce)
         self.load.live = len(self._routes)
-        if self._routes:
-            self.idle.clear()
-        else:
-            self.idle.set()
+        (self.idle.clear if self._routes else self.idle.set)()
 
     # The life of one engine after another
 

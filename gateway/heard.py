@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from engine import messages as engine
 
 from .syllables import Word, words
-from .timing import RATE, Timed, align
+from .timing import RATE, UNHEARD, Timed, align
 
 STEPS = 100  # a second
 KNOWN = 20.0  # syllables of the utterance's own that weigh as much as the usual rate
@@ -51,6 +51,11 @@ class Heard:
             self._spans[event.index].end = event.end
         elif event.frame >= 0:
             self._spans.append(Span(event.start, event.end, event.frame * frame))
+
+    def restore(self, steps: int, words: int) -> None:
+        """So much sounded elsewhere, and so many words were told."""
+        self.levels += bytes([UNHEARD]) * steps
+        self._told = words
 
     def end(self) -> None:
         """The last segment was spoken to its end."""

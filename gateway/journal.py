@@ -18,7 +18,6 @@ class Journal:
     def __init__(self, speak: engine.Speak) -> None:
         self.speak = replace(speak, text="", ended=False, resume=None)
         self.started = False
-        self.frames = 0  # told by the engine, or by the client
         self.deaths = self.trials = 0  # of engines, since its last frame; of those while on trial
         self._text: list[str] = []
         self._chars = 0
@@ -26,6 +25,7 @@ class Journal:
         self._segments: dict[int, engine.Segment] = {}
         self._tokens: list[engine.Tokens] = []  # of the segment begun last
         self._codes = bytearray()
+        self._size = 0  # of a frame's
         self._answered = 0
         self._passed = 0
         self._held = False
@@ -55,7 +55,7 @@ class Journal:
     def event(self, event: engine.Event) -> bool:
         """Note what the engine says. Returns whether the client must hear of it."""
         if isinstance(event, engine.Audio):  # nearly all are
-            self.frames += 1
+            self._size = len(event.codes)
             self.deaths = self.trials = 0
             self._codes += event.codes
             return True
@@ -104,14 +104,15 @@ class Journal:
 
     def voice(self, reason: str = "") -> engine.Voice | None:
         """Its last whole segment: `reason` is why the utterance ended, "" while it lives."""
+        if not self._size:
+            return None
         begun = [s for _, s in sorted(self._segments.items()) if s.frame >= 0]
         ends = [s.frame for s in begun[1:]]
         if reason in ("eos", "guard_silence", "guard_loop"):
-            ends.append(self.frames)
+            ends.append(len(self._codes) // self._size)
         if not begun or not ends:
             return None
-        last, end = begun[len(ends) - 1], ends[-1]
-        size = len(self._codes) // max(1, self.frames)
+        last, end, size = begun[len(ends) - 1], ends[-1], self._size
         return engine.Voice(last.text, bytes(self._codes[last.frame * size : end * size]))
 
     def _take(self, resume: engine.Resume) -> None:

@@ -1,30 +1,41 @@
 """The client's side of one utterance: its text on the way out, its audio on the way in.
 
-Laws: after `cancel` no audio comes out; after `over` nothing goes in; until the first audio every
-message is kept, so that another connection can take the utterance over.
+Laws: after `cancel` no audio comes out; after `over` nothing goes in; what was said and told
+is noted, so that another connection can take the utterance over.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterable, Awaitable, Callable
+from collections.abc import AsyncIterable, Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
+from .notes import Notes
 from .speech import Audio, Done, SpeechError, Word
 
 Text = str | AsyncIterable[str] | None
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 STILL_SPEAKING = ("text_timeout",)  # errors after which the utterance goes on to its `done`
-REPLAYS = 3  # connections that may break before an utterance gives up
+REPLAYS = 3  # tries of other connections without a sound before an utterance gives up
+FULL = ("busy", "rate_limited")  # refusals of a try that another may follow
+PAUSE_MS = 1_000  # before it, where the server names none
 
 
 class Utterance:
     """One text becoming speech. Iterate it for its audio; `done()` is the server's account."""
 
-    def __init__(self, name: str, send: Send, text_bytes: int, backlog: float, rate: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        send: Send,
+        text_bytes: int,
+        backlog: float,
+        rate: int,
+        message_bytes: int,
+    ) -> None:
         self.name = name
         self.rate = rate  # samples a second of the format asked for
         self.seed: int | None = None  # once started
@@ -44,8 +55,9 @@ class Utterance:
         self._feeder: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._errands: set[asyncio.Task[None]] = set()
-        self._kept: list[dict[str, Any]] = []  # what was said until the first audio
-        self._replays = 0
+        self._notes = Notes(message_bytes)
+        self._replays = 0  # since the last audio
+        self._away = False  # no server knows of it
         self._order = asyncio.Lock()
 
     @property
@@ -55,9 +67,13 @@ class Utterance:
 
     @property
     def replayable(self) -> bool:
-        """Whether nothing was heard yet, so that it may begin again elsewhere."""
-        unheard = not (self.over or self._cancelled or self.samples)
-        return unheard and bool(self._kept) and self._replays < REPLAYS
+        """Whether it may begin, or go on, elsewhere."""
+        wanted = not (self.over or self._cancelled)
+        return wanted and self._notes.whole and self._replays < REPLAYS
+
+    def wait(self) -> None:
+        """Its connection is gone; `replay` follows."""
+        self._away = True
 
     # Out
 
@@ -66,17 +82,15 @@ class Utterance:
         await self._keep(speak)
 
     async def replay(self, send: Send) -> None:
-        """Say all of it again, through a connection that knows nothing of it."""
+        """Go on behind what was heard, through a connection that knows nothing of it."""
         self._replays += 1
         async with self._order:
             if self._cancelled:
                 self.lose(SpeechError("connection_lost", "cancelled meanwhile"))
                 return
-            self._kept[0].pop("continues", None)  # a name of the connection that is gone
-            if self.seed is not None:
-                self._kept[0]["seed"] = self.seed
+            self._away = False
             with suppress(SpeechError):  # gone again: its reader knows
-                for message in self._kept.copy():
+                for message in self._notes.again():
                     await send(message)
 
     async def send(self, text: str) -> None:
@@ -128,8 +142,7 @@ class Utterance:
     async def _keep(self, message: dict[str, Any]) -> None:
         """Send what must not be lost with a connection."""
         async with self._order:
-            if not self.samples:
-                self._kept.append(message | {"utterance": self.name})
+            self._notes.say(message | {"utterance": self.name})
             try:
                 await self._tell(message)
             except SpeechError:
@@ -137,7 +150,7 @@ class Utterance:
                     raise
 
     async def _tell(self, message: dict[str, Any]) -> None:
-        if not self.over:
+        if not (self.over or self._away):
             await self._send(message | {"utterance": self.name})
 
     # In
@@ -179,6 +192,7 @@ class Utterance:
 
     def receive(self, message: dict[str, Any]) -> None:
         """One message of the server about this utterance."""
+        self._notes.hear(message)
         match message["type"]:
             case "audio":
                 self._hear(Audio.read(message))
@@ -195,6 +209,9 @@ class Utterance:
                 self._stop_feeding()
             case "error" if message["code"] in STILL_SPEAKING:
                 self.warnings.append(f"{message['code']}: {message['message']}")
+            case "error" if self._replays and message["code"] in FULL and self.replayable:
+                self._away = True
+                self._errand(self._try_again(message.get("retry_ms", PAUSE_MS) / 1000))
             case "error":
                 self.fail(SpeechError.read(message))
         self._change()
@@ -214,16 +231,26 @@ class Utterance:
 
     def _hear(self, audio: Audio) -> None:
         self.samples = audio.start + audio.samples
-        self._kept.clear()
+        self._replays = 0
         if self._cancelled:
             return
         self._unread.append(audio)
         self._unread_samples += audio.samples
         if self._unread_samples > self._backlog * self.rate:
             text = f"over {self._backlog:g} s of audio lie unread: read faster, or raise backlog"
-            errand = asyncio.create_task(self._give_up(SpeechError("slow_client", text)))
-            self._errands.add(errand)
-            errand.add_done_callback(self._errands.discard)
+            self._errand(self._give_up(SpeechError("slow_client", text)))
+
+    def _errand(self, errand: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(errand)
+        self._errands.add(task)
+        task.add_done_callback(self._errands.discard)
+
+    async def _try_again(self, pause: float) -> None:
+        """A server was full; unless another connection is there by then."""
+        tries = self._replays
+        await asyncio.sleep(pause)
+        if self._away and self._replays == tries and not self.over:
+            await self.replay(self._send)
 
     async def _give_up(self, error: BaseException) -> None:
         """Cancel at the server, and tell the reader why."""

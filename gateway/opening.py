@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import ceil
 
 from engine import messages as engine
@@ -9,6 +10,7 @@ from engine import messages as engine
 from . import english
 from .capabilities import FRAME_RATE, Capabilities
 from .protocol import Speak
+from .resuming import resumed
 from .script import Script
 from .states import State
 from .utterance import Utterance
@@ -30,19 +32,14 @@ def opened(
         words=message.words,
         opened_at=now,
         script=Script(message.clean == "auto", english.say if served.spell_numbers else None),
-        state=State.SEALED if message.end else State.WAITING,
-        ended=message.end,
+        state=State.SEALED if message.ends else State.WAITING,
+        ended=message.ends,
     )
-    text = utterance.hear(message.text, None, served.limits.utterance_text_bytes, now)
-    text += utterance.script.rest() if message.end else ""
-    utterance.text_seq = 0  # counts text messages; the text of speak is none
     sampling = message.sampling
-    return utterance, engine.Speak(
+    speak = engine.Speak(
         utterance=ident,
         instruct=message.voice.instruct,
         seed=seed,
-        text=text,
-        ended=message.end,
         speaker=message.voice.speaker,
         language=message.language,
         talker=sampling.talker if sampling else served.talker,
@@ -53,3 +50,12 @@ def opened(
         live=message.pace == "live",
         continues=continues,
     )
+    most = served.limits.utterance_text_bytes
+    if message.resume:
+        speak = resumed(utterance, speak, message.resume, message.text, message.end, most)
+    else:
+        text = utterance.hear(message.text, None, most, now)
+        text += utterance.script.rest() if message.end else ""
+        speak = replace(speak, text=text, ended=message.end)
+    utterance.text_seq = 0  # counts text messages; the text of speak is none
+    return utterance, speak

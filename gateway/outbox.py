@@ -10,6 +10,7 @@ from collections import deque
 from typing import Any
 
 OVERHEAD = 128  # bytes a queued message costs besides its audio
+BEHIND = ("audio", "words", "journal")  # mean nothing without the audio before them
 
 
 class Outbox:
@@ -40,13 +41,13 @@ class Outbox:
         self._shrink(self.bytes)
 
     def drop_audio(self, utterance: str) -> int:
-        """Forget the queued audio of `utterance`, and its words; returns how many samples that
-        were.
+        """Forget the queued audio of `utterance` and what describes it; returns how many samples
+        that were.
         """
         kept: deque[dict[str, Any]] = deque()
         samples = 0
         for message in self._messages:
-            if message["type"] in ("audio", "words") and message["utterance"] == utterance:
+            if message["type"] in BEHIND and message["utterance"] == utterance:
                 samples += message.get("samples", 0)
                 self._shrink(_size(message))
             else:
@@ -64,5 +65,5 @@ class Outbox:
 
 
 def _size(message: dict[str, Any]) -> int:
-    pcm = message.get("pcm")
+    pcm = message.get("pcm") or message.get("record")
     return OVERHEAD + len(pcm) if pcm else OVERHEAD

@@ -14,6 +14,7 @@ from .capabilities import SUBPROTOCOLS, Capabilities
 from .errors import INVALID_DATA, NO_KEY, PROTOCOL_ERROR, TOO_BIG, UNSUPPORTED_DATA, Refusal
 from .fields import Field, SamplingPair, Voice, read, short
 from .formats import Format
+from .resuming import Resume, resume
 
 MSGPACK, JSON = SUBPROTOCOLS
 
@@ -43,11 +44,29 @@ class Speak:
     priority: int
     progress: bool
     journal: bool
-    resume: None
+    resume: Resume | None
     continues: str | None
     carry: str
     words: bool
     layout: str
+
+    def __post_init__(self) -> None:
+        if self.resume:
+            self.resume.agree(self.seed, self.text, self.continues)
+
+    @property
+    def chosen(self) -> int | None:
+        """The seed, where the client says it."""
+        return self.resume.seed if self.resume else self.seed
+
+    @property
+    def chars(self) -> int:
+        """Of all text that it brings."""
+        return len(self.text) + (len(self.resume.text) if self.resume else 0)
+
+    @property
+    def ends(self) -> bool:
+        return self.end or (self.resume is not None and self.resume.ended)
 
 
 @dataclass(frozen=True)
@@ -108,7 +127,7 @@ _INCOMING: dict[str, tuple[type[Any], dict[str, Field]]] = {
             "priority": Field(check.unserved(0, "all utterances are equal (0)"), 0),
             "progress": Field(check.boolean, False),
             "journal": Field(check.boolean, False),
-            "resume": Field(check.unserved(None, "open a new utterance"), None),
+            "resume": Field(resume, None),
             "continues": Field(check.name, None),
             "carry": Field(check.choice("context", "none"), "context"),
             "words": Field(check.boolean, False),

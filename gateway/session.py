@@ -17,12 +17,11 @@ from .capabilities import Capabilities
 from .deadlines import keep_time, overdue
 from .errors import CODES, NORMAL, RESTART, Refusal, unknown
 from .keys import Keys, Visitor
-from .line import Queued
 from .memory import Memory
 from .opening import opened
 from .outbox import Outbox
 from .states import MOVES
-from .utterance import Utterance, pending_over
+from .utterance import Event, Utterance, pending_over
 
 
 class Session:
@@ -152,7 +151,7 @@ class Session:
             raise Refusal("duplicate_utterance", text, utterance=name)
         continues = self._voice_of(message.continues, name)
         admit(self.load, self.limits, len(self.live), self.visitor, message, now)
-        seed = next(self._seeds) if message.seed is None else message.seed
+        seed = next(self._seeds) if message.chosen is None else message.chosen
         ident = next(self._ids)
         utterance, speak = opened(message, self.served, ident, seed, continues, now)
         self._ended.drop(name)
@@ -221,7 +220,7 @@ class Session:
 
     # In: the engine and time
 
-    def receive_event(self, event: engine.Event | Queued, now: float) -> None:
+    def receive_event(self, event: Event, now: float) -> None:
         """An event of one utterance; of one cancelled or failed since, it falls to the floor."""
         utterance = self._by_id.get(getattr(event, "utterance", 0))
         if utterance is None:

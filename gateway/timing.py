@@ -17,6 +17,7 @@ STEP = 0.01  # seconds
 RATE = 0.048  # syllables a step, of a voice not heard yet
 BELOW = 24  # dB under loud speech: silence
 FLOOR = 45  # in levels' own dB (100 is full scale): never louder than this is silence
+UNHEARD = 255  # a level that nobody knows: speech
 SHORTEST = 9  # steps of a pause
 TRUST = 12.0  # syllables: how much of its own speech outweighs the rate of before
 
@@ -37,7 +38,8 @@ class Sound:
     def __init__(self, levels: bytes, ended: bool) -> None:
         """`levels`: 10 ms each, as in Audio. Silence at the end is a pause unless it `ended`."""
         self.length = len(levels)
-        loud = sorted(levels)[int(0.95 * len(levels))] if levels else 0
+        known = sorted(level for level in levels if level != UNHEARD)
+        loud = known[int(0.95 * len(known))] if known else 0
         threshold = max(loud - BELOW, FLOOR)
         self.begin = next((i for i, level in enumerate(levels) if level >= threshold), self.length)
         self.pauses: list[Pause] = []

@@ -14,8 +14,11 @@ from .errors import Refusal
 from .formats import Format
 from .heard import STEPS, Heard
 from .line import Queued
+from .records import Continued, journal, record
 from .script import Script
 from .states import MOVES, State
+
+Event = engine.Event | Queued | Continued
 
 WORDS_EVERY = 5  # frames between two looks for words to tell
 CUT = (
@@ -62,6 +65,8 @@ class Utterance:
     segments: int = 0
     timed_out: bool = False
     words: bool = False  # are to be told
+    resumed: int = 0  # samples that the client had before
+    decisions: bytearray = field(default_factory=bytearray)  # records behind the last audio
     heard: Heard = field(init=False)
     encoder: Encoder = field(init=False)
 
@@ -128,15 +133,17 @@ class Utterance:
         text = "code blocks, comments or stage directions were left out; clean: off says them"
         return {"type": "warning", "code": "cleaned", "message": text, "utterance": self.name}
 
-    def tell(self, event: engine.Event | Queued, now: float) -> list[dict[str, Any]]:
+    def tell(self, event: Event, now: float) -> list[dict[str, Any]]:
         """Take in an event of the running utterance that is no sound; returns the messages it
         becomes.
         """
+        if self.journal:
+            self.decisions += record(event)
         rest = self._settle(event, now) if isinstance(event, engine.Flushed) else []
         told = self._tell(event, now)
         return [*rest, told] if told else rest
 
-    def _tell(self, event: engine.Event | Queued, now: float) -> dict[str, Any] | None:
+    def _tell(self, event: Event, now: float) -> dict[str, Any] | None:
         match event:
             case engine.Started(_, seed, queue):
                 self.state = MOVES[self.state]["started"]
@@ -167,8 +174,9 @@ class Utterance:
 
     def sound(self, event: engine.Audio, now: float) -> list[dict[str, Any]]:
         """Take in a frame; returns the messages it becomes."""
+        decided = journal(self.name, self.decisions) if self.decisions else []
         message = self.audio(event, now)
-        return [message, *self.tell_words()] if self.words else [message]
+        return [*decided, message, *self.tell_words()] if self.words or decided else [message]
 
     def audio(self, event: engine.Audio, now: float) -> dict[str, Any]:
         """The `audio` message of one frame; frames come in order, each once."""
@@ -256,7 +264,7 @@ class Utterance:
         self, reason: str, finished: engine.Finished | None, played: int | None
     ) -> dict[str, Any]:
         origin = self.first_text_at if self.first_text_at >= 0 else self.opened_at
-        length = self.samples / self.format.rate
+        length = (self.samples - self.resumed) / self.format.rate
         return {
             "type": "done",
             "utterance": self.name,
@@ -275,7 +283,8 @@ class Utterance:
         """When a player that never stops since the first audio sounds the first audible sample,
         which the message of this moment holds.
         """
-        played_at = self.first_audio_at + self.samples / self.format.rate
+        sent = self.samples - self.resumed
+        played_at = self.first_audio_at + sent / self.format.rate
         return max(played_at, now) + (self.audible - self.samples) / self.format.rate
 
 

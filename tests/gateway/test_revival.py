@@ -35,7 +35,9 @@ def whole(seen: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
     audio = audio_of(seen, name)
     assert [m["seq"] for m in audio] == list(range(len(audio)))
     assert [m["start"] for m in audio] == [1920 * n for n in range(len(audio))]
-    assert [m["type"] for m in mine if m["type"] not in ("audio", "progress", "queued")] == [
+    assert [
+        m["type"] for m in mine if m["type"] not in ("audio", "progress", "queued", "journal")
+    ] == [
         "started",
         "done",
     ]
