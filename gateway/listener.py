@@ -55,7 +55,7 @@ class Utterance:
         self._feeder: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._errands: set[asyncio.Task[None]] = set()
-        self._notes = Notes(message_bytes)
+        self._notes = Notes(message_bytes, text_bytes)
         self._replays = 0  # since the last audio
         self._away = False  # no server knows of it
         self._order = asyncio.Lock()

@@ -8,13 +8,15 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+PLACE = 4  # bytes of a flush's
 SLACK = 1_024  # bytes of a message besides what is counted
 
 
 class Notes:
-    def __init__(self, message_bytes: int) -> None:
+    def __init__(self, message_bytes: int, text_bytes: int) -> None:
         self.whole = True  # what was told is known
         self._most = message_bytes - SLACK
+        self._text_bytes = text_bytes
         self._said: list[dict[str, Any]] = []
         self._seed: int | None = None
         self._codes = bytearray()
@@ -60,21 +62,23 @@ class Notes:
         said = [{"type": "text", "utterance": name, "text": speak.pop("text", "")}, *end, *said]
         voice = sum(len(str(v).encode()) for v in speak.values())
         room = self._most - len(self._codes) - len(self._journal) - voice
-        text: list[str] = []
-        chars, flushes, ended, taken = 0, b"", False, 0
-        for message in said:
-            room -= len(message.get("text", "").encode()) + 4
-            if room < 0:
+        room = min(room, self._text_bytes)
+        text, flushes, ended = "", b"", False
+        while said and not ended:
+            message = said.pop(0)
+            piece = message.get("text", "")
+            head = piece.encode()[: max(0, room)].decode(errors="ignore")
+            text += head
+            room -= len(head.encode()) + (PLACE if message["type"] == "flush" else 0)
+            if head != piece or room < 0:
+                said.insert(0, message | {"text": piece[len(head) :]} if piece else message)
                 break
-            taken += 1
-            text.append(message.get("text", ""))
-            chars += len(text[-1])
             ended = message["type"] == "end"
             if message["type"] == "flush":
-                flushes += struct.pack("<I", chars)
+                flushes += struct.pack("<I", len(text))
         resume = {
             "seed": speak.pop("seed"),
-            "text": "".join(text),
+            "text": text,
             "ended": ended,
             "codes": bytes(self._codes),
             "seq": self._frames,
@@ -83,7 +87,7 @@ class Notes:
             "words": self._words,
             "journal": bytes(self._journal),
         }
-        return [speak | {"resume": resume}, *said[taken:]]
+        return [speak | {"resume": resume}, *said]
 
     def _forget(self) -> None:
         self.whole = False

@@ -34,7 +34,7 @@ class Resume:
     """`speak.resume`."""
 
     seed: int
-    text: str  # all that was sent
+    text: str  # that was sent; the rest follows
     ended: bool
     codes: bytes  # of `seq` frames
     seq: int
@@ -98,7 +98,7 @@ def resume(value: Any, path: str, served: Capabilities) -> Resume:
         path,
         {
             "seed": Field(check.seed),
-            "text": Field(lambda v, p, s: check.sized(v, p, "utterance_text_bytes", s)),
+            "text": Field(check.text),
             "ended": Field(check.boolean, False),
             "codes": Field(binary),
             "seq": Field(check.integer(0, most)),

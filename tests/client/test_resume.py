@@ -150,7 +150,7 @@ async def test_a_line_that_breaks_again_and_again_is_given_up() -> None:
 
 
 def test_what_no_message_can_hold_is_not_kept() -> None:
-    notes = Notes(10_000)
+    notes = Notes(10_000, 8_000)
     notes.say({"type": "speak", "utterance": "u", "text": "x" * 20_000, "end": True})
     notes.hear({"type": "started", "seed": 5})
     for seq in range(100):
@@ -158,7 +158,10 @@ def test_what_no_message_can_hold_is_not_kept() -> None:
     notes.say({"type": "flush", "utterance": "u"})
     speak, *rest = notes.again()
     assert (speak["resume"]["seed"], speak["resume"]["seq"]) == (5, 100)
-    assert speak["resume"]["text"] == "" and "text" not in speak
+    assert "text" not in speak
+    whole = speak["resume"]["text"] + rest[0]["text"]
+    assert (len(whole), set(whole), rest[0]["text"][:1]) == (20_000, {"x"}, "x")
+    assert 4_000 < len(speak["resume"]["text"]) <= 8_000
     assert [m["type"] for m in rest] == ["text", "end", "flush"]
     for seq in range(100, 400):
         notes.hear({"type": "audio", "seq": seq, "codes": bytes(32)})

@@ -270,7 +270,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
 
 @asynchronous
 async def test_each_wrong_resume_is_refused_by_name() -> None:
-    limits = Limits(utterance_text_bytes=64)
+    limits = Limits(text_bytes=64)
     async with gateway(limits=limits) as server, peer(server) as client:
         for message, code, field in WRONG:
             await client.speak("u", **message)
