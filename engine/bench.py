@@ -15,6 +15,7 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -176,6 +177,8 @@ def main() -> None:
     parser.add_argument("--chunk", type=int, default=EngineConfig.chunk, help="rows of a prefill")
     parser.add_argument("--threads", type=int, default=0)
     options = parser.parse_args()
+    if options.graphs and not (options.device == "cuda" and find_spec("triton")):
+        parser.error("--graphs needs --device cuda and Triton: pip install 'vivavoce[gpu]'")
     if options.threads:
         torch.set_num_threads(options.threads)
     config = EngineConfig(

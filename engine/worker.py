@@ -93,12 +93,9 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     parser.add_argument("--weights", default="auto", choices=["auto", "full", "int8"])
     for f in fields(EngineConfig):
-        if f.name not in ("model", "device", "weights"):
-            kind, name = type(f.default), f"--{f.name.replace('_', '-')}"
-            if kind is bool:
-                parser.add_argument(name, action="store_true")
-            else:
-                parser.add_argument(name, type=kind, default=f.default)
+        if f.name not in ("model", "device", "weights", "graphs"):  # graphs: the bench's, so far
+            kind = type(f.default)
+            parser.add_argument(f"--{f.name.replace('_', '-')}", type=kind, default=f.default)
     return parser
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from engine.engine import Engine
 from engine.messages import Audio, Event, Sampling, Speak
 from tests.engine import tiny
 
+ROOT = Path(__file__).parent.parent.parent
 TEXT = "The quick brown fox jumps over the lazy dog. It was a bright cold day in April."
 SAMPLED = Sampling(temperature=0.9, top_k=50, repetition_penalty=1.05)
 GREEDY = Sampling(greedy=True)
@@ -77,13 +80,21 @@ def speak(n: int, s: Sampling = SAMPLED, frames: int = 12) -> Speak:
     )  # fmt: skip
 
 
+def test_the_bench_says_what_graphs_need() -> None:
+    command = [sys.executable, "-m", "engine.bench", "--graphs", "--device", "cpu"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert found.returncode == 2
+    assert "--graphs needs --device cuda and Triton" in found.stderr
+    assert "Traceback" not in found.stderr
+
+
 @pytest.mark.gpu
 @SIZES
 @pytest.mark.parametrize("s", [GREEDY, SAMPLED, NUCLEUS], ids=["greedy", "sampled", "nucleus"])
 def test_in_fp32_the_codes_are_those_of_the_cpu(
-    config: dict[str, Any], s: Sampling, tmp_path: Path
+    config: dict[str, Any], s: Sampling, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    torch.backends.cudnn.allow_tf32 = False
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     tiny.write_checkpoint(tmp_path, config)
     plain = checkpoint.load(str(tmp_path), "cpu", print, "full")
     right = spoken(plain, "cpu", [[speak(1, s), speak(2, s)]])
